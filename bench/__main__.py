@@ -12,20 +12,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from bench.closing import RESUMABLE, print_closing
+from bench.closing import RESUMABLE, print_closing, run_command
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
 from bench.config.naming import file_stem
 from bench.config.own import choose_own
+from bench.config.quoting import quote_texts
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
-from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
+from bench.errors import CannotWriteResults, SweepIncomplete, UserError
 from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 
@@ -35,12 +39,16 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
+    return run_command(_run, RESUMABLE)
+
+
+def _run() -> int:
     outcome = CommandOutcome()
-    sys.argv[1:] = choose_own(sys.argv[1:])  # Hydra reads it
-    overrides = [word for word in sys.argv[1:] if re.match(r"~|(?!-).*=", word)]
     register()
-    Terminated.catch()
     try:
+        overrides, flags = read_words(sys.argv[1:])
+        overrides = choose_own(overrides)
+        sys.argv[1:] = [*overrides, *flags]  # Hydra reads them there
         with as_user_errors(overrides):
             check_overrides(overrides)
             jobs.check_launcher(sys.argv[1:])
@@ -50,13 +58,35 @@ def main() -> int:
         outcome.failed.append(str(error))
     except UserError as error:
         outcome.refused.append(str(error))
-    except KeyboardInterrupt as interruption:
+    except KeyboardInterrupt:
         outcome.print()
-        print(RESUMABLE, file=sys.stderr)
-        return 143 if isinstance(interruption, Terminated) else 130
+        raise
     outcome.collect()
     outcome.print()
     return outcome.status
+
+
+def read_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The overrides and Hydra's flags, which Hydra does not take between overrides.
+
+    Raises:
+        UserError: a flag or its value is unknown; a word, or the present folder, is not text in this locale.
+    """
+    encoding = sys.getfilesystemencoding()
+    for text in [*words, str(Path.cwd())]:
+        if re.search("[\ud800-\udfff]", text):  # Python's stand-ins for bytes that it could not read
+            readable = text.encode("utf-8", "replace").decode()
+            raise UserError(f"{readable} cannot be read as {encoding}", "set LC_ALL=C.UTF-8, or rename it")
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(message, "python -m bench --help shows what there is")
+
+    parser = get_args_parser()
+    parser.error = refuse  # else it prints its usage and exits
+    given = [word for word in words if re.match(r"~|(?!-).*=", word)]
+    rest = [word for word in words if word not in given]
+    overrides = parser.parse_intermixed_args([*given, *rest]).overrides
+    return quote_texts(overrides), [word for word in rest if word not in overrides]
 
 
 def for_each_point(measure: Callable[[DictConfig], None]) -> None:
@@ -81,7 +111,9 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
         jobs.serve_first_task(config)
         return []
     name = file_stem(config, check_and_name_device(config), overrides, stacks.own())
-    return measure_and_report(config, name, overrides)
+    trouble = measure_and_report(config, name, overrides)
+    in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    return [f"{name}:", *trouble] if trouble and in_sweep else trouble
 
 
 def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> list[str]:
@@ -116,7 +148,7 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     console = Console(width=WIDTH)
     with console.capture() as table:
         console.print(render_terminal(comparison))
-    command_next, purpose = suggest(comparison, outcome.csv)
+    command_next, purpose = suggest(comparison, outcome.csv, overrides)
     tracked = track(outcome.csv, config.track)
     for sentence in tracked.logged:
         print(sentence, file=sys.stderr)

@@ -4,11 +4,13 @@ Nothing but the standard library: `make doctor` runs where nothing is installed.
 """
 
 import argparse
+import io
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.errors import CannotWriteResults, Terminated, UserError
 
@@ -22,8 +24,55 @@ RESUMABLE = "interrupted; complete rounds are kept, and the same command with re
 """What an interrupted measurement says."""
 
 
+class _Outlet(io.FileIO):
+    """Where a command prints to. Once it takes no more, what follows is dropped, and nothing fails."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        if self.failure is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.failure = error
+        return len(data)
+
+
+def make_printing_safe() -> None:
+    """Let no print end a command: characters that the terminal lacks become `?`, lost output is dropped.
+
+    A second call changes nothing.
+    """
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and stream is getattr(sys, f"__{name}__"):  # no test's own
+            stream.flush()
+            buffer = io.BufferedWriter(_Outlet(number, "w", closefd=False))
+            safe = io.TextIOWrapper(
+                buffer,
+                stream.encoding,
+                "replace",
+                line_buffering=stream.line_buffering,
+                write_through=stream.write_through,
+            )
+            setattr(sys, name, safe)
+
+
+def _report_lost_output(status: int) -> int:
+    """Say so if stdout was full; the exit status, 2 in place of 0. A reader may leave early, as `head`."""
+    print(end="", flush=True)
+    outlet = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    failure = outlet.failure if isinstance(outlet, _Outlet) else None
+    if failure is None or isinstance(failure, BrokenPipeError):
+        return status
+    reason = (failure.strerror or "unknown reason").lower()
+    print(f"The output is incomplete, since stdout takes no more ({reason}).", file=sys.stderr)
+    return status or 2
+
+
 def command_parser(module: str, description: str | None) -> argparse.ArgumentParser:
     """The parser of `python -m MODULE`, whose --help shows the description with its own line breaks."""
+    make_printing_safe()
     return argparse.ArgumentParser(
         prog=f"python -m {module}",
         description=description,
@@ -34,12 +83,13 @@ def command_parser(module: str, description: str | None) -> argparse.ArgumentPar
 def run_command(body: Callable[[], int], if_interrupted: str) -> int:
     """Run a command and print what ended it early to stderr; the exit status.
 
-    2 after a UserError, 1 if the disk takes no more, 130 after Ctrl-C, 143 after SIGTERM; else what `body`
-    returns.
+    2 after a UserError or if stdout was full, 1 if the disk takes no more results, 130 after Ctrl-C, 143
+    after SIGTERM; else what `body` returns.
     """
+    make_printing_safe()
     Terminated.catch()
     try:
-        return body()
+        return _report_lost_output(body())
     except UserError as error:
         print(error, file=sys.stderr)
         return 1 if isinstance(error, CannotWriteResults) else 2
@@ -79,8 +129,12 @@ def print_closing(
 
 def this_python() -> str:
     """The Python that runs this, as one would type it here: most have not put it on their PATH."""
-    path = Path(sys.executable)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return str(seen_from_here(Path(sys.executable)))
+
+
+def seen_from_here(path: Path) -> Path:
+    """A path relative to the present folder if it lies in it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _plain(text: str | Path) -> str:

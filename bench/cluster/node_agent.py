@@ -6,7 +6,6 @@ The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 i
 nobody knew HOST.
 """
 
-import argparse
 import itertools
 import os
 import socket
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.closing import command_parser
 from bench.cluster.messages import (
     NODE_REQUESTS,
     Answered,
@@ -208,11 +208,7 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.cluster.node_agent",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("bench.cluster.node_agent", __doc__)
     parser.add_argument("endpoint", metavar="HOST:PORT", help="the coordinator's device.rdzv_endpoint")
     parser.add_argument(
         "--wait", type=float, default=WAIT_SECONDS, metavar="SECONDS", help="for a coordinator, each time"

@@ -11,7 +11,6 @@ compared.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from bench.closing import command_parser, print_closing
+from bench.closing import command_parser, print_closing, run_command
 from bench.compare.changes import BackendChange, compare
 from bench.compare.closing_words import answer_of
 from bench.compare.differences import named_differences
@@ -107,23 +106,19 @@ class ComparedSources:
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, and return the exit status."""
     options = _parser().parse_args(arguments)
+    return run_command(lambda: _run(options), "interrupted.")
+
+
+def _run(options: argparse.Namespace) -> int:
     folder = options.results
-    try:
-        tolerances = read_tolerances(options.tolerances)
-        base = find_source(options.base, folder) if options.base else last_commit_source(folder)
-        new = (
-            find_source(options.new, folder)
-            if options.new
-            else folder_source(Path(folder), "the working tree")
-        )
-        compared = ComparedSources(base=base, pairing=pair_files(base, new))
-        for title, old, now in join_seeds(compared.pairing.pairs):
-            _compare_pair(title, old, now, tolerances, compared)
-        if compared.pairing.new:
-            _look_at_other_machines(compared, folder)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return NOT_COMPARED
+    tolerances = read_tolerances(options.tolerances)
+    base = find_source(options.base, folder) if options.base else last_commit_source(folder)
+    new = find_source(options.new, folder) if options.new else folder_source(Path(folder), "the working tree")
+    compared = ComparedSources(base=base, pairing=pair_files(base, new))
+    for title, old, now in join_seeds(compared.pairing.pairs):
+        _compare_pair(title, old, now, tolerances, compared)
+    if compared.pairing.new:
+        _look_at_other_machines(compared, folder)
     (_print_markdown if options.markdown else _print_for_terminal)(compared)
     return compared.status
 
@@ -235,9 +230,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BrokenPipeError:
-        # The reader has gone, as in `| head`; Python's own exit status would mean a regression.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(NOT_COMPARED)
+    sys.exit(main())

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from bench.config import own, slurm
 from bench.config.choices import CONF, LOSS_TOLERANCE
+from bench.config.quoting import quote_texts
 from bench.config.reference import choose_reference
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
 from bench.config.schema import Config
@@ -70,7 +71,7 @@ def compose(overrides: Sequence[str] = ()) -> Config:
         UserError: with the sentence that the command line would print.
     """
     register()
-    overrides = own.choose_own(overrides)
+    overrides = own.choose_own(quote_texts(overrides))
     with as_user_errors(overrides):
         check_overrides(overrides)
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):

@@ -16,6 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from bench.config.choices import RENDEZVOUS, USUAL_BACKENDS
 from bench.config.overrides import repeatable
 from bench.config.own import OWN
+from bench.config.quoting import quote_texts
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
 
@@ -70,10 +71,14 @@ def file_stem(
 
 def repeat_command(overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
     """Return the command that repeats a comparison: no settings of Hydra, trackers and the files' places."""
+    return command_with(repeatable(overrides), stack)
+
+
+def command_with(kept: Sequence[str], stack: str = DEFAULT_STACK) -> str:
+    """Return the command that measures with all of these overrides."""
     make, python = "make bench", "python"
     if stack != DEFAULT_STACK:
         make, python = f"make bench STACK={stack}", f"{STACKS[stack].folder}/bin/python"
-    kept = repeatable(overrides)
     if not kept:
         return make
     if all(re.fullmatch(r"[\w.,=:+~@/\[\]-]+", override) for override in kept):
@@ -84,7 +89,7 @@ def repeat_command(overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
 def _measured_settings(config: Config, overrides: list[str], stack: str) -> dict[str, Any]:
     """Return the overrides of what is measured, by key; a deleted key is `_DELETED`."""
     settings: dict[str, Any] = {}
-    for override in OverridesParser.create().parse_overrides(overrides):
+    for override in OverridesParser.create().parse_overrides(quote_texts(overrides)):
         key = override.get_key_element().lstrip("+~")
         _set(settings, key, _DELETED if override.is_delete() else override.value())
     given = {key: value for key, value in settings.items() if _is_measured(key, value, config)}

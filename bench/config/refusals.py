@@ -55,8 +55,8 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
     for cause in _causes(error):
         if isinstance(cause, OverrideParseException):
             return (
-                f"{cause.override} is not an override; write key=value, or key=[a,b] for a list, "
-                "in quotes if the shell would change it."
+                f"{cause.override} is not an override; write key=value, or key=[a,b] for a list, or "
+                """'key="any text"' for unusual characters."""
             )
         if isinstance(cause, MissingConfigException) and "/" in (cause.missing_cfg_file or ""):
             group, _, choice = str(cause.missing_cfg_file).rpartition("/")
@@ -77,7 +77,7 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
 
 _SENTENCES = {
     r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'": (
-        "{0} is a sweep; add --multirun, or write key=[a,b] for a list."
+        "{0} is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a text."
     ),
     r"Could not append to config. An item is already at '([^']+)'": (
         "{0} is set already; write {0}=… without +."

@@ -3,12 +3,11 @@
 Any Python from 3.10 on will do, with nothing installed: the machine to examine is one on which nothing works.
 """
 
-import argparse
 import shutil
 import sys
 from collections.abc import Sequence
 
-from bench.closing import print_closing
+from bench.closing import command_parser, print_closing, run_command
 from bench.doctor.judge import judge
 from bench.doctor.probe import examine
 from bench.doctor.table import render
@@ -18,9 +17,13 @@ from bench.setup.checkout import ROOT
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the diagnoses; return 1 if something is broken that the stack needs."""
-    parser = argparse.ArgumentParser(prog="bench.doctor", description="What would run on this machine?")
+    parser = command_parser("bench.doctor", "What would run on this machine?")
     parser.add_argument("--stack", choices=stacks.NAMES, default=stacks.own())
     stack = parser.parse_args(arguments).stack
+    return run_command(lambda: _run(stack), "interrupted.")
+
+
+def _run(stack: str) -> int:
     if sys.stderr.isatty():
         print("looking at cores, memory, GPUs and stacks …", end="\r", file=sys.stderr, flush=True)
     diagnoses = judge(examine(stack))

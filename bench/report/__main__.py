@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else arguments
     if command := COMMANDS.get(" ".join(given[:1])):
-        options, run = command.parser().parse_args(given[1:]), command.run
+        options, run = command.parser().parse_intermixed_args(given[1:]), command.run
     else:
         options, run = _parser().parse_args(given), _run
     return run_command(lambda: run(options), "interrupted; the same command makes everything anew.")

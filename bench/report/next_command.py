@@ -2,12 +2,13 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
 from bench.analysis.comparison_results import ComparisonResults
 from bench.closing import this_python
-from bench.config.naming import repeat_command
+from bench.config.naming import DEFAULT_STACK, command_with
 from bench.config.overrides import replace_override
 from bench.errors import PASSED
 from bench.report.content.answer import sentence_of_comparison
@@ -15,9 +16,8 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.content.convergence import answer_about_target
 from bench.setup import stacks
 
-THOROUGH = "measure=thorough"
-LONG = (THOROUGH, "measure=converge")
-"""What `THOROUGH` would not make longer, or would replace by another question."""
+FEWEST_LAUNCHES = 4
+"""Those of measure=default. An interval over fewer is wide: Student's quantile is 3.2 with 4, 12.7 with 2."""
 
 
 def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
@@ -54,20 +54,23 @@ def _answer_about_parity(comparison: ComparisonResults) -> str:
     return f"Nothing was timed; {'; '.join(parts) or f'{comparison.reference} trains'}."
 
 
-def suggest(comparison: ComparisonResults, results: Path) -> tuple[str, str]:
+def suggest(comparison: ReportedComparison, results: Path, overrides: Sequence[str]) -> tuple[str, str]:
     """The command, and what for.
 
     Args:
         comparison: that was measured.
         results: its results file.
+        overrides: that it was measured with, where its files lie among them.
     """
     if any(summary.status not in PASSED for summary in comparison.summaries):
-        return "make doctor", "what can run on this machine"
-    undecided = {outcome.verdict for _, outcome in _outcomes(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}
-    if undecided and not set(LONG) & set(comparison.overrides):
-        command = repeat_command(replace_override(comparison.overrides, THOROUGH), stacks.own())
-        purpose = "more launches, to decide what is inconclusive"
-        return re.sub("^python ", f"{this_python()} ", command), purpose
+        other_stack = "" if stacks.own() == DEFAULT_STACK else f" STACK={stacks.own()}"
+        return f"make doctor{other_stack}", "what can run on this machine"
+    if {outcome.verdict for _, outcome in _outcomes(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}:
+        made = comparison.rows.loc[comparison.rows["round"].notna(), "launch"].nunique()
+        more = f"measure.launches={max(FEWEST_LAUNCHES, 2 * made)}"
+        again = replace_override(replace_override(overrides, more), "resume=true")
+        command = re.sub("^python ", f"{this_python()} ", command_with(again, stacks.own()))
+        return command, "adds launches, to decide what is inconclusive"
     if any(summary.speedup for summary in comparison.others):
         figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
         return shlex.join(figure), "draw it"

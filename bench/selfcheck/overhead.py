@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command_parser("bench.selfcheck.overhead", __doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. measure=quick model=gpt2")
     parser.add_argument("--out", type=Path, help="a CSV for the seconds of every block")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     return run_command(lambda: _compare_loops(options.overrides, options.out), "interrupted.")
 
 

@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="start no comparison after so long"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     given = " ".join(sys.argv[1:] if arguments is None else arguments)
     return run_command(
         lambda: _run(options, f'make selftest ARGS="{given}"' if given else "make selftest"),

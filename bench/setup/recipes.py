@@ -134,7 +134,7 @@ def packages_stage(
     build that lies at hand (PIP_FIND_LINKS) needs none. With `cuda`, torch must be built with that version.
     """
     relative = str(requirements.relative_to(checkout))
-    lines = requirements.read_text().splitlines() if torch_first else []
+    lines = requirements.read_text(encoding="utf-8").splitlines() if torch_first else []
     torch = [line.split()[0] for line in lines if line.startswith("torch==")]
     uv_itself = checkout / "requirements" / "uv.txt"
     return SetupStage(

@@ -1,5 +1,7 @@
 """The commands as processes of their own: what they import, how they start and how they end."""
 
+import os
+import shlex
 import subprocess
 import sys
 import time
@@ -64,14 +66,59 @@ def test_the_table_does_not_need_matplotlib() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_a_reader_that_leaves_is_no_regression(tmp_path: Path) -> None:
-    write_records(tmp_path / "a.csv", two_backends())
-    for options in ([], ["--markdown"]):
-        command = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")]
-        with subprocess.Popen([*command, *options], cwd=ROOT, stdout=subprocess.PIPE) as running:
+TABLE = [
+    sys.executable,
+    "-m",
+    "bench.report",
+    "table",
+    str(ROOT / "tests/golden/results/bert-tiny-cpux2.csv"),
+]
+"""Prints ×, – and ½, if there are any."""
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"},
+    ],
+)
+def test_what_a_terminal_cannot_show_is_replaced(variables: dict[str, str]) -> None:
+    for command in (TABLE, [sys.executable, "-m", "bench.compare", "--help"]):
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, env={**os.environ, **variables}, check=True
+        )
+        assert done.stderr == b""
+        assert len(done.stdout) > 500
+
+
+def test_a_reader_that_leaves_changes_no_exit_status(tmp_path: Path) -> None:
+    write_records(tmp_path / "a.csv", two_backends(seed=1))
+    write_records(tmp_path / "b.csv", two_backends(seed=2, ort=1.8))
+    compare = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv")]
+    for command, status in (
+        ([*compare, str(tmp_path / "a.csv")], 0),
+        ([*compare, str(tmp_path / "b.csv"), "--markdown"], 1),
+        (TABLE, 0),
+    ):
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             assert running.stdout is not None
+            assert running.stderr is not None
             running.stdout.close()
-            assert running.wait(30) in (0, 2)
+            assert b"Traceback" not in running.stderr.read()
+            assert running.wait(30) == status
+
+
+def test_a_full_disk_for_the_output_is_a_sentence() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(TABLE, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == (
+        "The output is incomplete, since stdout takes no more (no space left on device).\n"
+    )
+    assert done.returncode == 2
+    closed = subprocess.run(shlex.join(TABLE) + " >&- 2>&-", cwd=ROOT, shell=True, check=False)
+    assert closed.returncode == 0
 
 
 def test_the_command_ends_with_the_exit_status(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(
     assert {row["launch"] for row in run.rows} == {"1"}
     sentence = run.failures[-1]
     assert sentence == (
-        "m-cpux2: launch 1/4: other processes had the cores in the blocks of every backend, however often "
+        "launch 1/4: other processes had the cores in the blocks of every backend, however often "
         "these were measured again (chrome (pid 123) 80 % of a core), so that no more were made; end them, "
         "and go on with resume=true, which keeps what is measured."
     )
@@ -216,7 +216,7 @@ def test_resume_makes_the_launches_that_are_missing(tmp_path: Path) -> None:
     changes = {name: disturbed_in_launch_two() for name in BACKENDS}
     first = Resumable(tmp_path, changes, measure={"launches": 3})
     assert {row["launch"] for row in first.rows} == {"1", "2"}
-    assert first.failures[-1].startswith("m-cpux2: launch 2/3: other processes had the cores")
+    assert first.failures[-1].startswith("launch 2/3: other processes had the cores")
     again = Resumable(tmp_path, measure={"launches": 3}, resume=True)
     assert {row["launch"] for row in again.rows if row["status"] == "ok"} == {"1", "3"}
 

@@ -1,5 +1,6 @@
 """The block that ends every command, and what it suggests to type next."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,13 @@ import pytest
 from bench.closing import WIDTH, print_closing, run_command, this_python
 from bench.compare.changes import BackendChange
 from bench.compare.closing_words import answer_of as answer_of_compared
+from bench.config.compose import compose
+from bench.config.identity import config_hash
+from bench.config.naming import DEFAULT_STACK
 from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.report.next_command import answer_of, suggest
 from bench.selfcheck.selftest import describe_outcome
+from bench.setup import stacks
 from tests.support.answers import UNDECIDED, compared
 
 # How a command ends
@@ -41,6 +46,8 @@ def test_what_ends_a_command_is_printed_and_decides_its_status(
 
 
 CSV = Path("results/x.csv")
+
+MAKE = "make bench" if stacks.own() == DEFAULT_STACK else f"make bench STACK={stacks.own()}"
 
 
 # The block
@@ -132,38 +139,65 @@ def test_one_launch_and_a_failed_reference_have_no_winner() -> None:
     ("ortmodule", "command"),
     [
         (1.6, f"{this_python()} -m bench.report figure results/x.csv --out speedup.pdf"),
-        (UNDECIDED, 'make bench ARGS="measure=thorough"'),
-        ([1.6], 'make bench ARGS="measure=thorough"'),
-        ("crashed", "make doctor"),
+        (UNDECIDED, f'{MAKE} ARGS="measure.launches=6 resume=true"'),
+        ([1.6], f'{MAKE} ARGS="measure.launches=4 resume=true"'),
+        ("crashed", MAKE.replace("bench", "doctor")),
     ],
 )
 def test_the_next_command_follows_from_what_was_found(
     ortmodule: float | list[float] | str, command: str
 ) -> None:
     seconds = {"pytorch": [2.0] if isinstance(ortmodule, list) else 2.0, "ortmodule": ortmodule}
-    assert suggest(compared("gpt2", seconds), CSV)[0] == command
-
-
-def test_what_is_thorough_already_is_not_suggested_again() -> None:
-    open_still = compared("gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED}, overrides=("measure=thorough",))
-    assert "thorough" not in suggest(open_still, CSV)[0]
+    assert suggest(compared("gpt2", seconds), CSV, [])[0] == command
 
 
 @pytest.mark.parametrize(
     ("overrides", "command"),
     [
-        ((), 'make bench ARGS="measure=thorough"'),
         (
-            ("model=gpt2", "measure=quick", "seed=1"),
-            'make bench ARGS="model=gpt2 seed=1 measure=thorough"',
+            ("model=gpt2", "measure=quick", "measure.launches=1", "resume=false"),
+            f'{MAKE} ARGS="model=gpt2 measure=quick measure.launches=6 resume=true"',
         ),
-        (("label=a b",), f"{this_python()} -m bench 'label=a b' measure=thorough"),
-        (("label=measure=thorough",), 'make bench ARGS="label=measure=thorough measure=thorough"'),
+        (
+            ("measure=thorough", "seed=1"),
+            f'{MAKE} ARGS="measure=thorough seed=1 measure.launches=6 resume=true"',
+        ),
+        (
+            ("results_dir=/tmp/a", "study=x"),
+            f'{MAKE} ARGS="results_dir=/tmp/a study=x measure.launches=6 resume=true"',
+        ),
+        (
+            ("label=measure.launches=9",),
+            f'{MAKE} ARGS="label=measure.launches=9 measure.launches=6 resume=true"',
+        ),
     ],
 )
-def test_the_longer_command_is_written_from_the_overrides(overrides: tuple[str, ...], command: str) -> None:
-    undecided = compared("gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED}, overrides=overrides)
-    assert suggest(undecided, CSV)[0] == command
+def test_more_launches_are_written_from_the_overrides(overrides: tuple[str, ...], command: str) -> None:
+    undecided = compared("gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED})
+    assert suggest(undecided, CSV, overrides)[0] == command
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["measure=quick", "measure.launches=1"],
+        ["measure=thorough", "measure.launches=3"],
+        ["measure=quick", "++measure.launches=2", "measure.until=0.01", "measure.most_launches=3"],
+        ["measure.resident=one", "data.processor='/tmp/ö b'", "seed=3"],
+    ],
+)
+def test_the_suggested_command_goes_on_with_what_was_measured_and_has_more_launches(
+    overrides: list[str],
+) -> None:
+    undecided = compared("gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED})  # in three launches
+    command, _ = suggest(undecided, CSV, overrides)
+    words = shlex.split(command)
+    at_make = [word.removeprefix("ARGS=").split() for word in words if word.startswith("ARGS=")]
+    before, then = compose(overrides), compose(at_make[0] if at_make else words[3:])
+    assert then.measure.launches > 3
+    assert then.resume
+    assert config_hash(then) == config_hash(before)
 
 
 # After `make compare` and `make selftest`

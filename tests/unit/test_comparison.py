@@ -83,7 +83,7 @@ def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) ->
     assert failed[0]["seconds"] == failed[0]["samples_per_s"] == failed[0]["round"] == ""
     assert len([row for row in run.of("ortmodule") if row["launch"] == "2"]) == 3
     assert len(run.of("pytorch")) == len(run.of("ortmodule_zero1")) == 6
-    assert run.failures == ["m-cpux2: ortmodule, launch 1/2: oom: out of memory, they say"]
+    assert run.failures == ["ortmodule, launch 1/2: oom: out of memory, they say"]
 
 
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_a_block_is_not_measured_again_for_ever(tmp_path: Path) -> None:
     assert {row["status"] for row in rows} == {"invalid"}
     assert len(rows) == 2 * (3 + 2), "two launches of three rounds, two repeats in each"
     (failure,) = run.failures
-    assert failure.startswith("m-cpux2: ortmodule: invalid: 10 of 10 blocks invalid and left out")
+    assert failure.startswith("ortmodule: invalid: 10 of 10 blocks invalid and left out")
 
 
 def launches_of(run: Simulated) -> int:
@@ -450,7 +450,7 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
         ),
     )
     failures = measure_and_report(a_config(tmp_path), "m-cpux2", ["seed=3", "resume=true"])
-    assert failures == ["m-cpux2: ortmodule, launch 2/2: timeout: too slow"]
+    assert failures == ["ortmodule, launch 2/2: timeout: too slow"]
     with (tmp_path / "results" / "m-cpux2.csv").open(encoding="utf-8", newline="") as file:
         first = next(csv.DictReader(file))
     assert first["overrides"] == '["seed=3"]'

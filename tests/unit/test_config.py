@@ -749,11 +749,14 @@ REFUSED = [
     (
         ["seed"],
         "seed is not an override; write key=value, or key=[a,b] for a list, "
-        "in quotes if the shell would change it.",
+        "or 'key=\"any text\"' for unusual characters.",
     ),
     (["=3"], "=3 has no key; write key=value."),
     (["+seed=1"], "seed is set already; write seed=… without +."),
-    (["seed=1,2"], "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list."),
+    (
+        ["seed=1,2"],
+        "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a text.",
+    ),
     (["seed=${nothing}"], "seed refers to nothing, which is not a key of the configuration; write a value."),
     (["hydra.searchpath=[file://nowhere]"], "hydra.searchpath: nowhere is not a folder."),
 ]

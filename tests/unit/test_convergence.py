@@ -11,7 +11,7 @@ from bench.analysis.convergence import Convergence, find_convergence, judge_diff
 from bench.errors import UserError
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures import plan, style
-from bench.report.next_command import answer_with_target, suggest
+from bench.report.next_command import answer_with_target
 from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed
@@ -255,14 +255,6 @@ def test_the_command_ends_with_who_came_there_sooner() -> None:
         stem="m", rows=rows, followed=followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})
     )
     assert answer_with_target(both).endswith("pytorch's over each: ortmodule has no result (oom).")
-
-
-def test_more_launches_of_another_kind_are_not_suggested() -> None:
-    records = comparison(
-        {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.2], [2.4]]}, overrides=("measure=converge",)
-    )
-    one = ReportedComparison(stem="m", rows=table_of_records(records))
-    assert "thorough" not in suggest(one, Path("m.csv"))[0]
 
 
 def test_only_a_comparison_that_was_followed_has_the_figure(

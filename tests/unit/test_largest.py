@@ -215,7 +215,7 @@ class TestComparison:
         assert "no micro-batch fits, tried 4 2 1" in row["message"]
         assert len(run.of("pytorch")) == len(run.of("ortmodule_zero1")) == 6
         (failure,) = run.failures
-        assert failure.startswith("m-cpux2: ortmodule, search for the largest batch: oom: in the search for")
+        assert failure.startswith("ortmodule, search for the largest batch: oom: in the search for")
         assert run.comparison.shared.ledger.records[0, "ortmodule"].stage is LaunchStage.SEARCH
 
     @pytest.mark.parametrize("status", ["timeout", "crashed", "unsupported"])

@@ -100,7 +100,8 @@ def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
     assert [stem[:-5] for stem in coordinator.stems] == [
         f"bert-mini-cpux2-seed-{seed}{ELSEWHERE}" for seed in (1, 2, 3)
     ]
-    assert capfd.readouterr() == ("", "trouble 1\ntrouble 3\n")
+    names = [f"{stem}:" for stem in coordinator.stems]
+    assert capfd.readouterr() == ("", f"{names[0]}\ntrouble 1\n{names[2]}\ntrouble 3\n")
 
 
 @pytest.mark.slow
@@ -159,7 +160,11 @@ def test_a_sweep_with_a_mistake_starts_nothing(
             "device.world_size=2 and device.threads=2 need 4 cores, but this process has 2; "
             "set device.threads=1.",
         ),
-        ("seed=1,2", "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list."),
+        (
+            "seed=1,2",
+            "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list, "
+            "or 'key=\"a,b\"' for a text.",
+        ),
     ],
 )
 def test_a_mistake_ends_with_2_and_one_sentence(
@@ -182,6 +187,99 @@ def test_a_results_folder_that_cannot_be_made_is_refused(
     said = capfd.readouterr().err
     assert said.startswith("/dev/null/runs/hydra/")
     assert said.endswith(": Not a directory; choose another results_dir.\n")
+
+
+@pytest.mark.parametrize(
+    ("override", "path"),
+    [
+        ("results_dir=möbel", "möbel"),
+        ("results_dir=a#b;c", "a#b;c"),
+        ("results_dir=a(1)=b", "a(1)=b"),
+        ('results_dir=it\'s a "test"', 'it\'s a "test"'),
+        ("results_dir=2024_01", "2024_01"),
+        ("results_dir=1e3", "1e3"),
+        ("results_dir='a b'", "a b"),
+        ('results_dir="a,b"', "a,b"),
+        ("results_dir=out/${study}-ö", "out/1_0-ö"),
+        ("results_dir=~/here", str(Path.home() / "here")),
+    ],
+)
+def test_a_path_is_what_was_typed(run: Run, coordinator: FakeCoordinator, override: str, path: str) -> None:
+    assert run("--multirun" if "home" in path else "seed=1", override, "reports_dir=bücher", "study=1_0") == 0
+    (config,) = coordinator.configs
+    assert (config.results_dir, config.reports_dir, config.study) == (path, "bücher", "1_0")
+
+
+def test_other_texts_may_have_any_character_too_and_a_sweep_has_several(
+    run: Run, coordinator: FakeCoordinator
+) -> None:
+    data = ["data=hf", "data.path=/nowhere/grün,/nowhere/röt", "+data.columns.tokens=Wörter", "seed=1,2"]
+    coordinator.behaviour = lambda config: []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preflight, "check_dataset", lambda config: None)
+        assert run(*data[:2], "--multirun", *data[2:], "data.processor=/nowhere/ö b") == 0
+    assert [(config.data.path, config.seed) for config in coordinator.configs] == [
+        (path, seed) for path in ("/nowhere/grün", "/nowhere/röt") for seed in (1, 2)
+    ]
+    assert {config.data.columns["tokens"] for config in coordinator.configs} == {"Wörter"}
+    assert {config.data.processor for config in coordinator.configs} == {"/nowhere/ö b"}
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"),
+    [
+        (["seed=1,2", "--multirun", "micro_batch=2"], [1, 2]),
+        (["seed=2", "-m", "micro_batch=2", "grad_accum=1"], [2]),
+        (["grad_accum=1", "--run", "seed=3"], [3]),
+    ],
+)
+def test_flags_may_stand_anywhere(
+    run: Run, coordinator: FakeCoordinator, words: list[str], seeds: list[int]
+) -> None:
+    assert run(*words) == 0
+    assert [config.seed for config in coordinator.configs] == seeds
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["seed=1", "--cfg", "job", "micro_batch=2"],
+        ["--cfg", "job", "seed=1", "--resolve", "micro_batch=2"],
+        ["-c", "job", "micro_batch=2", "seed=1"],
+    ],
+)
+def test_flags_that_print_may_stand_anywhere(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert run(*words) == 0
+    printed = capfd.readouterr().out
+    assert "\nmicro_batch: 2\n" in printed
+    assert "\nseed: 1\n" in printed
+    assert coordinator.stems == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["seed=1", "--multirunn"], "unrecognized arguments: --multirunn"),
+        (["seed=1", "--cfg", "jobb"], "argument --cfg/-c: invalid choice: 'jobb'"),
+        (["--cfg"], "argument --cfg/-c: expected one argument"),
+        (["--multirun", "foo", "seed=1,2"], "foo is not an override; write key=value"),
+        (
+            ["results_dir=m\udcf6bel"],
+            "results_dir=m?bel cannot be read as utf-8; set LC_ALL=C.UTF-8, or rename it.",
+        ),
+    ],
+)
+def test_a_wrong_flag_is_one_sentence(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str], words: list[str], sentence: str
+) -> None:
+    assert run(*words) == 2
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(sentence)
+    assert printed.err.count("\n") == 1
+    assert coordinator.stems == []
 
 
 def test_a_refusal_while_measuring_is_one_sentence_too(
@@ -208,7 +306,7 @@ def test_an_error_of_ours_keeps_its_traceback_and_the_sweep_goes_on(
     said = capfd.readouterr().err
     assert said.startswith("Traceback (most recent call last):")
     assert "in stumble" in said
-    assert said.endswith("ValueError: a bug\ntrouble 2\n")
+    assert said.endswith(f"ValueError: a bug\n{coordinator.stems[1]}:\ntrouble 2\n")
     assert "HYDRA_FULL_ERROR" not in said
 
 
@@ -223,7 +321,7 @@ def test_an_interruption_lists_the_trouble_so_far_and_ends_with_130(
 
     coordinator.behaviour = interrupted
     assert run("--multirun", "seed=1,2,3") == 130
-    assert capfd.readouterr() == ("", "trouble 1\n" + INTERRUPTED)
+    assert capfd.readouterr() == ("", f"{coordinator.stems[0]}:\ntrouble 1\n{INTERRUPTED}")
     assert len(coordinator.stems) == 2
 
 

@@ -1,5 +1,6 @@
 """Going on with an interrupted comparison: what is kept, what is measured again, what is refused."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from bench.errors import UserError
 from bench.machine import fingerprint
 from bench.measure.record.lock import locked
-from bench.results.side_files import BREAKDOWN
+from bench.results.side_files import BREAKDOWN, CHECKPOINTS
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS
 from tests.support.fakes import FakeGroup, Script
@@ -224,11 +225,56 @@ def test_a_reference_that_diverged_leaves_nothing_to_go_on_with(tmp_path: Path) 
     assert run.rows == before.rows
 
 
-def test_another_configuration_is_refused_and_the_file_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "differing"),
+    [
+        ({"seed": 7}, r"seed: 0, now 7"),
+        ({"measure": {"rounds": 4, "launches": 5}}, r"measure\.rounds: 3, now 4"),
+        (
+            {"measure": {"parity_steps": 6, "margin": 0.05}},
+            r"measure\.margin: 0\.02, now 0\.05; measure\.par",
+        ),
+    ],
+)
+def test_another_setting_is_refused_with_both_values_and_the_file_stays(
+    tmp_path: Path, settings: dict[str, Any], differing: str
+) -> None:
     before = Resumable(tmp_path).rows
-    with pytest.raises(UserError, match=r"m-cpux2.csv was measured with another configuration"):
-        Resumable(tmp_path, resume=True, seed=7)
+    with pytest.raises(UserError, match=rf"m-cpux2.csv was measured with other settings \({differing}"):
+        Resumable(tmp_path, resume=True, **settings)
     assert rows_of(tmp_path) == before
+    shutil.rmtree(tmp_path / "results" / "runs")
+    with pytest.raises(UserError, match=r"m-cpux2.csv was measured with other settings; go on with the same"):
+        Resumable(tmp_path, resume=True, **settings)
+
+
+def test_more_launches_are_added_to_a_complete_comparison(tmp_path: Path) -> None:
+    explained = {"explain": True}
+    before = Resumable(tmp_path, measure=explained).rows
+    run = Resumable(tmp_path, resume=True, measure={"launches": 4, **explained})
+    assert run.rows[: len(before)] == before
+    assert {group.launch for group in run.groups} == {0, 3, 4}
+    assert not [group for group in run.groups if group.spec.profiled_groups], "they have been profiled"
+    at_once = Resumable(tmp_path / "at-once", measure={"launches": 4, **explained}).rows
+    place = ("backend", "launch", "round", "position", "steps", "config_hash")
+    assert [[row[name] for name in place] for row in run.rows] == [
+        [row[name] for name in place] for row in at_once
+    ], "as if all had been made at once"
+    fewer = Resumable(tmp_path, resume=True, measure=explained)
+    assert fewer.groups == []
+    assert fewer.rows == run.rows
+
+
+def test_a_check_that_is_wanted_later_is_made_up_for_and_none_is_made_again(tmp_path: Path) -> None:
+    before = Resumable(tmp_path).rows
+    run = Resumable(tmp_path, resume=True, after="checkpoint")
+    assert run.rows == before
+    table = CHECKPOINTS.path_of(run.comparison.shared.output.csv)
+    assert set(CHECKPOINTS.read(table)["backend"]) == set(BACKENDS)
+    assert Resumable(tmp_path, resume=True, after="checkpoint").groups == []
+    written = table.stat().st_mtime_ns
+    Resumable(tmp_path, resume=True, after="checkpoint", measure={"launches": 3})
+    assert table.stat().st_mtime_ns == written
 
 
 def test_another_environment_is_refused_and_the_refusal_names_the_difference(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bench.closing import seen_from_here
 from bench.errors import PASSED, LaunchFailed, UserError
 from bench.measure.plan.launches import Launch
 from bench.measure.record.ledger import Ledger
@@ -34,7 +35,7 @@ class Failures:
     def note_incomplete(self, error: UserError) -> None:
         """Say, now and at the end, why launches that were asked for are not made."""
         self.bar.print_line(str(error))
-        self._incomplete.append(f"{self.ledger.output.stem}: {error}")
+        self._incomplete.append(str(error))
 
     def failure_lines(self) -> list[str]:
         """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
@@ -45,11 +46,11 @@ class Failures:
             launch = self.ledger.launch_of(row.backend, int(row.launch))
             log = output.log_of(row.backend, launch)
             lines.append(
-                f"{output.stem}: {row.backend}, {launch.label(self.launches)}: {row.status}: {row.message}"
-                + (f" (log: {log})" if log is not None else "")
+                f"{row.backend}, {launch.label(self.launches)}: {row.status}: {row.message}"
+                + (f" (log: {seen_from_here(log)})" if log is not None else "")
             )
         invalid = [
-            f"{output.stem}: {summary.backend}: {summary.status}: {summary.message}"
+            f"{summary.backend}: {summary.status}: {summary.message}"
             for summary in summarise(rows)
             if summary.status not in PASSED and summary.backend not in set(failed["backend"])
         ]

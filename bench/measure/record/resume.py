@@ -5,6 +5,7 @@ that are wanted now. What failed for a reason that may have gone is tried again,
 A block counts if the reference was measured in the same round; what is missing is counted for each backend.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import UserError
+from bench.machine.environment import find_differences
 from bench.measure.plan.plans import Output
 from bench.results import csv_files
 from bench.results.atomic import reporting_write_errors
@@ -26,6 +28,8 @@ CHOSEN = (
     *("memory_limit_gib", "nodes", "world_size", "grad_accum", "seq_len"),
 )
 """What of a workload a configuration chooses, and no measurement finds out."""
+
+ANEW = "go on with the same, or measure anew without resume=true, which replaces the file"
 
 FINAL = ("untimed", "unsupported", "fallback", "diverged")
 """Statuses that another try would not change: such a backend keeps its row and is not tried again."""
@@ -90,10 +94,12 @@ def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resu
             output.nothing_written_marker.touch()
     if output.nothing_written_marker.exists() or not output.csv.exists():
         return EarlierRun()
+    table, record = csv_files.read(output.csv), next(iter(records.values()))
+    refuse_other_settings(table, record, file=str(output.csv), runs=output.folder.parent)
     return rows_to_keep(
-        csv_files.read(output.csv),
+        table,
         file=str(output.csv),
-        config_hash=next(iter(records.values())).config_hash,
+        config_hash=record.config_hash,
         environments={name: format_environment(record.environment) for name, record in records.items()},
         fingerprints={name: record.environment_hash for name, record in records.items()},
     )
@@ -119,6 +125,22 @@ def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *,
                 )
 
 
+def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, runs: Path) -> None:
+    """Name the settings that differ from those of the rows, if a raw record of theirs is left in `runs`.
+
+    Raises:
+        UserError: some do.
+    """
+    others = set(table["config_hash"]) - {record.config_hash}
+    for path in runs.glob("*/**/record.json") if others else ():
+        earlier = json.loads(path.read_bytes())
+        if earlier["config_hash"] in others:
+            differences = find_differences(earlier["config"], json.loads(json.dumps(record.config)))
+            named = [line for line in differences if not line.startswith("measure.launches:")]
+            differing = "; ".join(named) or f"the files in {record.config['model']['pretrained']}"
+            raise UserError(f"{file} was measured with other settings ({differing}); {ANEW}.")
+
+
 def rows_to_keep(
     table: pd.DataFrame,
     *,
@@ -139,16 +161,13 @@ def rows_to_keep(
     Raises:
         UserError: the file was measured with another configuration or in another environment.
     """
-    remedy = "measure it anew without resume=true, which replaces the file"
     if set(table["config_hash"]) != {config_hash}:
-        raise UserError(
-            f"{file} was measured with another configuration; give the same overrides, or {remedy}."
-        )
+        raise UserError(f"{file} was measured with other settings; {ANEW}.")
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
         if row.environment_hash != fingerprints[row.backend]:
             differences = environment_differences(str(row.environment), environments[row.backend])
             differing = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
-            raise UserError(f"{file} was measured in another environment ({differing}); {remedy}.")
+            raise UserError(f"{file} was measured in another environment ({differing}); {ANEW}.")
     reference = table["reference"].iloc[0]
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)

@@ -62,7 +62,12 @@ class Checkpoints(Stage):
 
     def __post_init__(self) -> None:
         self._checkpoints: dict[str, _Checkpoint] = {}
-        self.shared.when_trained.append(self.save)
+        if self.is_missing():
+            self.shared.when_trained.append(self.save)
+
+    def is_missing(self) -> bool:
+        """Whether a backend has no row yet."""
+        return bool(self.shared.names) and self.shared.lacks(CHECKPOINTS, self.shared.names)
 
     def save(self, groups: RunningGroups, _: object) -> None:
         """Let each group save its state and go on; one that cannot is closed, since its rank has ended."""

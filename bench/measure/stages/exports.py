@@ -40,7 +40,12 @@ class Exports(Stage):
     def __post_init__(self) -> None:
         self._exported: dict[str, ModelExported] = {}
         self._failed: dict[str, LaunchFailed] = {}
-        self.shared.when_trained.append(self.export)
+        if self.is_missing():
+            self.shared.when_trained.append(self.export)
+
+    def is_missing(self) -> bool:
+        """Whether a backend has no row yet."""
+        return bool(self.shared.names) and self.shared.lacks(EXPORTS, self.shared.names)
 
     def export(self, groups: RunningGroups, _: object) -> None:
         """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""

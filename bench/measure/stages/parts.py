@@ -29,7 +29,6 @@ from bench.launch.messages import (
 from bench.measure.plan.launches import timed
 from bench.measure.plan.plans import PartsPlan
 from bench.measure.stages.stage import Run, Stage
-from bench.results import side_files
 from bench.results.collectives import SENT, Collective, TimedCollective
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import TOGETHER, TimedPart
@@ -63,23 +62,23 @@ class StepParts(Stage):
 
     def is_missing(self) -> bool:
         """Whether a backend with timed blocks has none, or one of another comparison."""
-        path = STEP_PARTS.path_of(self.shared.output.csv)
-        if not path.exists():
+        if self.shared.lacks(STEP_PARTS, self.shared.timed_names()):
             return True
-        table = STEP_PARTS.read(path)
-        has_all = (
+        table = STEP_PARTS.read(STEP_PARTS.path_of(self.shared.output.csv))
+        return not (
             table["launch"].max() >= self.plan.launches
             and ((table["name"] == TOGETHER).any() or not self.plan.timed)
             and ((table["calls"] == 0).any() or not self.plan.ladder)
         )
-        return not (has_all and side_files.is_of(table, self.shared.plan.records, self.shared.timed_names()))
 
     def expected(self) -> dict[str, int]:
         """A launch of each backend, as often as is planned."""
         return {"parts": self.plan.launches * len(self.shared.names)}
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
-        """Take the steps of these backends apart."""
+        """Take the steps of these backends apart, unless they have been."""
+        if not self.is_missing():
+            return names
         rows: list[dict[str, Any]] = []
         for launch in range(1, self.plan.launches + 1):
             for name in names if launch % 2 else reversed(names):

@@ -13,7 +13,7 @@ from bench.measure.plan.launches import Launch, timed
 from bench.measure.plan.plans import ProfilePlan
 from bench.measure.plan.schedule import round_orders, steps_per_block
 from bench.measure.stages.stage import Run, Stage
-from bench.results import operator_kinds, side_files
+from bench.results import operator_kinds
 from bench.results.side_files import BREAKDOWN
 
 WARMUP_STEPS = 3
@@ -50,10 +50,7 @@ class Profiles(Stage):
 
     def is_missing(self) -> bool:
         """Whether a backend with timed blocks has none, or one of another comparison."""
-        path = BREAKDOWN.path_of(self.shared.output.csv)
-        return not path.exists() or not side_files.is_of(
-            BREAKDOWN.read(path), self.shared.plan.records, self.shared.timed_names()
-        )
+        return self.shared.lacks(BREAKDOWN, self.shared.timed_names())
 
     def expected(self) -> dict[str, int]:
         """Starts, set-ups, and rounds."""
@@ -66,7 +63,9 @@ class Profiles(Stage):
         }
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
-        """Profile these backends."""
+        """Profile these backends, unless they have been."""
+        if not self.is_missing():
+            return names
         rows: list[dict[str, Any]] = []
         for side_by_side in self.shared.sides(names) if names else []:
             with self.shared.groups(timed(1), self._leave_gap) as groups:

@@ -70,6 +70,13 @@ class Run:
         """The cells with which a backend's rows begin in every file beside the results."""
         return side_files.describe(self.plan.records[name])
 
+    def lacks(self, kind: SideFile, names: Sequence[str]) -> bool:
+        """Whether a file beside the results is to be made: always, unless a resumed run finds these in it."""
+        path = kind.path_of(self.output.csv)
+        if not self.plan.resume or not path.exists():
+            return True
+        return not side_files.is_of(kind.read(path), self.plan.records, names)
+
     def write_beside(self, kind: SideFile, rows: Sequence[Mapping[Any, Any]]) -> None:
         """Replace a file beside the results file by these rows; without any it stays as it is."""
         if rows:
