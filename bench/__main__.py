@@ -155,7 +155,7 @@ def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> l
     print_closing(
         answer_with_target(comparison),
         table=table.get(),
-        files=[outcome.csv, Path(f"{rendered.written[0]}#{comparison.anchor}"), rendered.written[1]],
+        files=[outcome.csv, Path(f"{rendered.written[0]}#{comparison.anchor}")],
         next_command=command_next,
         purpose=purpose,
     )

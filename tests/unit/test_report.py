@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bench.analysis.steadiness.warnings import SteadinessWarning
+from bench.closing import print_closing
 from bench.report.build import render_report
-from bench.report.content.collection import ReportedComparison
+from bench.report.content.collection import ReportedComparison, read_comparison
+from bench.report.content.notes import group_warnings
+from bench.report.next_command import answer_with_target, suggest
 from bench.report.pages.comparison import render_comparison
 from bench.report.pages.comparison_terminal import render_terminal
 from bench.report.render.markdown import escaped
 from bench.report.words import describe, formatting
 from bench.results.records import Record
-from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
+from tests.support.factories import block, comparison, failed, record, with_environment, workload
 from tests.support.reports import SECONDS, golden_records, page_of, printed, rendered, save, section_of
 from tests.support.result_files import table_of_records, write_records
 
@@ -216,29 +220,64 @@ def test_no_line_of_the_answer_claims_more_than_its_count(tmp_path: Path, second
 def test_the_terminal_table_shows_verdicts_statuses_and_messages() -> None:
     shown = printed(golden_records())
     for words in (
-        "1.250× faster",
-        "[1.250, 1.250]",
+        "1.250× [1.250, 1.250] faster",
         "unsupported",
-        "675",
         "no kernel for | or `x`",
     ):
         assert words in shown
 
 
 def test_the_terminal_table_fits_100_columns_and_keeps_every_figure_whole() -> None:
-    late = phase((12345.6,))
     names = ["pytorch", "ortmodule_zero1_with_a_rather_long_name_that_goes_on", "compile"]
     records = comparison(
         {name: [[2.0 + 0.3 * n], [2.1], [2.6]] for n, name in enumerate(names)},
-        setup=late,
-        loss_difference=1.2345e-11,
         workload=workload(model="a-model-with-a-name" * 8),
     )
     records.append(failed("ortmodule", "unsupported", "a long reason " * 20))
     shown = printed(records)
     assert max(map(len, shown.splitlines())) <= 100
-    for words in ("inconclusive", "unsupported", "1.2e-11"):
+    for words in ("inconclusive", "unsupported"):
         assert words in shown
+
+
+def test_what_is_said_of_several_backends_is_one_line_with_the_range_of_its_numbers() -> None:
+    warnings = [
+        SteadinessWarning(
+            kind="spread", backend=backend, reason=f"blocks vary {spread} % (SD)", remedy="end it"
+        )
+        for backend, spread in (("pytorch", "8.2"), ("ortmodule", "12.0"), ("ortmodule_zero1", "5.1"))
+    ]
+    other = SteadinessWarning(kind="clock", backend="pytorch", reason="slow in 3 of 4 blocks", remedy="")
+    assert group_warnings([*warnings, other]) == [
+        "3 backends: blocks vary 5.1 to 12.0 % (SD); end it",
+        "pytorch: slow in 3 of 4 blocks",
+    ]
+    assert group_warnings(warnings[:2]) == ["pytorch, ortmodule: blocks vary 8.2 to 12.0 % (SD); end it"]
+    shown = printed([record(), *(failed(name, "unsupported", "no kernel") for name in ("a", "b", "c"))])
+    assert "3 backends: unsupported: no kernel" in shown
+
+
+MOST_LINES = 25
+"""Of one screen: the answer, the table and what follows."""
+
+
+@pytest.mark.parametrize("file", sorted(map(str, Path("results").glob("*/bench/*-cpux2.csv"))))
+def test_the_default_comparison_of_each_machine_fits_one_screen(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown, path = read_comparison(Path(file)), Path(file)
+    console = Console(width=100)
+    with console.capture() as table:
+        console.print(render_terminal(shown))
+    command, purpose = suggest(shown, path)
+    print_closing(
+        answer_with_target(shown),
+        table=table.get(),
+        files=[path, path],
+        next_command=command,
+        purpose=purpose,
+    )
+    assert len(capsys.readouterr().out.strip().splitlines()) <= MOST_LINES
 
 
 def test_a_second_baseline_leaves_room_for_names_and_figures() -> None:
@@ -246,5 +285,5 @@ def test_a_second_baseline_leaves_room_for_names_and_figures() -> None:
     records = comparison({name: [[one], [1.01 * one], [0.99 * one]] for name, one in seconds.items()})
     shown = printed(records)
     assert max(map(len, shown.splitlines())) <= 100
-    for words in (*seconds, "1.333× faster", "0.833×", "PyTorch"):
+    for words in (*seconds, "1.333× [1.333, 1.333] faster", "0.833×", "PyTorch"):
         assert words in shown

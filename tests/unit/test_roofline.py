@@ -10,7 +10,6 @@ import pytest
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
 from bench.report.pages.comparison import render_comparison
-from bench.report.pages.comparison_terminal import render_terminal
 from bench.results import csv_files
 from bench.results.records import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from bench.results.rows import rows_of_record
@@ -125,9 +124,6 @@ def test_the_share_is_averaged_over_launches_and_shown_beside_the_rates() -> Non
     page = render_comparison(ReportedComparison(stem="x", rows=rows))
     assert "| of limit |" in page
     assert "| 1.0 % |" in page
-    assert "of the limit measured here: 1.0 % (pytorch)" in str(
-        render_terminal(ReportedComparison(stem="x", rows=rows)).caption
-    )
 
 
 def test_the_rates_are_said_in_one_line() -> None:
@@ -143,7 +139,6 @@ def test_the_rates_are_said_in_one_line() -> None:
         "limit 20.0 GFLOP/s; layers have 64 % of the FLOPs"
     )
     assert said in render_comparison(ReportedComparison(stem="x", rows=rows))
-    assert said in str(render_terminal(ReportedComparison(stem="x", rows=rows)).caption)
 
 
 def test_without_a_limit_there_is_neither_column_nor_line() -> None:

@@ -70,14 +70,14 @@ def warn_of_difference(rows: pd.DataFrame) -> Warnings:
         if fast <= (1 + LEAST_DIFFERENCE) * slow:
             continue
         seen = (
-            f"{faster} multiplies {fast / slow:.1f} times as fast as {slower} at this workload's shapes "
+            f"{faster} multiplies {fast / slow:.1f} times as fast as {slower} "
             f"({fast / GIGA:,.0f} against {slow / GIGA:,.0f} GFLOP/s)"
         )
         if slower == "PyTorch" and _mkl_may_hold_back(rows):
-            seen = f"{seen}: on a CPU that Intel did not make MKL takes a slower path"
-            yield "matrix products", seen, "device.blas=full shows the speed-up without that"
+            seen = f"{seen}: MKL is slower on CPUs of others than Intel"
+            yield "matrix products", seen, "device.blas=full compares without that"
         else:
-            yield "matrix products", f"{seen}, which is a part of their speed-up", ""
+            yield "matrix products", seen, ""
 
 
 def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:

@@ -120,20 +120,18 @@ def what_runs(summary: BackendSummary) -> str:
     return f"{summary.engine}{options} + {optimizer} + {summary.sharding}"
 
 
-def _ratio(speedup: Speedup | None, verdict: str = "") -> Text:
-    if speedup is None:
-        return MISSING
-    return [" ".join(filter(None, [ratio(speedup.ratio), verdict])), Small(interval(speedup))]
+def _ratio(speedup: Speedup | None) -> Text:
+    return MISSING if speedup is None else [ratio(speedup.ratio), Small(interval(speedup))]
 
 
-def _speedup(row: BackendRow, verdict: str = "") -> Text:
-    """The speed-up over the reference and a verdict, or the status of what failed."""
+def _speedup(row: BackendRow) -> Text:
+    """The speed-up over the reference, or the status of what failed."""
     summary = row.summary
     if summary.status != "ok":
         return summary.status
     if summary.speedup is None and summary.is_reference:
         return ratio(1)
-    return _ratio(summary.speedup, verdict)
+    return _ratio(summary.speedup)
 
 
 def _over_best(row: BackendRow) -> Text:
@@ -205,14 +203,7 @@ COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("", _own_micro_batch, "micro-batch", ALL - {PAPER}, optional=ALL),
     BackendColumn("samples_per_s", attrgetter("summary.samples_per_s"), "samples/s", ALL),
     BackendColumn("", _tokens_per_s, "tokens/s", {SCREEN}),
-    BackendColumn("", _ratio_or_1, "speed-up [95 %]", ALL - {TERMINAL}, cell=_speedup),
-    BackendColumn(  # a terminal has no room for another column
-        "",
-        _ratio_or_1,
-        "speed-up [95 %]",
-        {TERMINAL},
-        cell=lambda row: _speedup(row, row.summary.verdict or ""),
-    ),
+    BackendColumn("", _ratio_or_1, "speed-up [95 %]", ALL, cell=_speedup),
     BackendColumn("speedup", _part("speedup", "ratio")),  # blank for the reference
     BackendColumn("speedup_low", _part("speedup", "low")),
     BackendColumn("speedup_high", _part("speedup", "high")),
@@ -220,7 +211,7 @@ COLUMNS: Sequence[BackendColumn] = (
         "verdict",
         attrgetter("summary.verdict"),
         "verdict",
-        ALL - {TERMINAL},
+        ALL,
         cell=_verdict,
         look=lambda row: row.summary.verdict or "",
     ),
@@ -255,11 +246,9 @@ COLUMNS: Sequence[BackendColumn] = (
     ),
     BackendColumn("", attrgetter("summary.setup_s"), "set-up s", {PAGE, SCREEN}, words=_seconds),
     BackendColumn("", attrgetter("summary.first_step_s"), "first step s", {PAGE, SCREEN}, words=_seconds),
-    BackendColumn("", attrgetter("summary.break_even_steps"), "break-even steps", ALL - {PAPER}),
-    BackendColumn(
-        "", attrgetter("summary.loss_difference"), "loss difference", {PAGE, TERMINAL}, words=small
-    ),
-    _text("status", attrgetter("summary.status"), "status", ALL - {PAPER}),
+    BackendColumn("", attrgetter("summary.break_even_steps"), "break-even steps", {PAGE, SCREEN}),
+    BackendColumn("", attrgetter("summary.loss_difference"), "loss difference", {PAGE}, words=small),
+    _text("status", attrgetter("summary.status"), "status", {PAGE, SCREEN}),
     BackendColumn("message", attrgetter("summary.message")),
     # 0: its speed-ups are no results
     BackendColumn("controlled", lambda row: int(not row.comparison.uncontrolled)),

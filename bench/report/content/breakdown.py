@@ -1,6 +1,6 @@
 """Where time goes, in sentences: under the table of a comparison and on its page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bench.analysis.breakdown import UNNAMED, Breakdown, Difference, explain_difference
 from bench.report.words.formatting import MISSING, ratio, share
@@ -8,27 +8,56 @@ from bench.results.operator_kinds import WAITING
 from bench.statistics.intervals import Amount
 from bench.statistics.summary import BackendSummary
 
+LEAST_SHARE = 0.01
+"""Share of a step: a short line leaves out what differs by less."""
+
 MOST_KINDS = 3
 """Kinds of work that a sentence names: those that differ most, of those that differ for sure."""
 
 
 def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]) -> list[str]:
     """A sentence for each backend beside the reference: what its step has more and less of."""
-    reference = next(iter(breakdowns), None)
-    if reference is None or reference.backend != summaries[0].backend:
-        return []
-    by_name = {summary.backend: summary for summary in summaries}
     sentences = []
-    for breakdown in breakdowns[1:]:
-        name, difference = breakdown.backend, explain_difference(breakdown, reference)
-        speedup = by_name[name].speedup
-        if difference is not None and speedup is not None:
-            why = f"of a step of {milliseconds(reference.timed_s)}, {_parts(difference)}"
-            if difference.distorted:
-                names = " and ".join(difference.distorted)
-                why = f"why is not known, since the profiled step of {names} is too far from the timed one"
-            sentences.append(f"{name} is {ratio(speedup.ratio)} {reference.backend}: {why}")
+    for name, ratio_, step, difference in _differences(breakdowns, summaries):
+        why = f"of a step of {milliseconds(step)}, {_parts(difference)}"
+        if difference.distorted:
+            names = " and ".join(difference.distorted)
+            why = f"why is not known, since the profiled step of {names} is too far from the timed one"
+        sentences.append(f"{name} is {ratio(ratio_)} {breakdowns[0].backend}: {why}")
     return sentences
+
+
+def certain_parts(
+    breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
+) -> list[tuple[str, str]]:
+    """What differs for sure of each backend beside the reference, after its name and without operators."""
+    notes = []
+    for name, _, step, difference in _differences(breakdowns, summaries):
+        parts = [
+            f"{kind} {_signed(amount).removesuffix(' ms')}"
+            for kind, amount in _clear_kinds(difference)
+            if not difference.distorted and abs(amount.value) >= LEAST_SHARE * (step or 0)
+        ]
+        certain = ", ".join(parts) or "no kind of work differs for sure"
+        notes.append((name, f"of {milliseconds(step)} a step {certain}"))
+    return notes
+
+
+def _differences(
+    breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
+) -> Iterator[tuple[str, float, float | None, Difference]]:
+    """Each backend beside the reference, its speed-up, the reference's seconds a step, and the difference."""
+    if not breakdowns or breakdowns[0].backend != summaries[0].backend:
+        return
+    speedups = {summary.backend: summary.speedup for summary in summaries}
+    for breakdown in breakdowns[1:]:
+        difference, speedup = explain_difference(breakdown, breakdowns[0]), speedups[breakdown.backend]
+        if difference is not None and speedup is not None:
+            yield breakdown.backend, speedup.ratio, breakdowns[0].timed_s, difference
+
+
+def _clear_kinds(difference: Difference) -> list[tuple[str, Amount]]:
+    return [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:MOST_KINDS]
 
 
 def coverage(breakdowns: Sequence[Breakdown]) -> list[str]:
@@ -56,8 +85,7 @@ def milliseconds(seconds: float | None) -> str:
 
 def _parts(difference: Difference) -> str:
     """Its largest parts, each with the operator that has most of it on the side that takes longer."""
-    named = [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:MOST_KINDS]
-    parts = []
+    named, parts = _clear_kinds(difference), []
     for kind, amount in named:
         operator = "" if kind in UNNAMED else difference.main.get(kind)
         of_operator = f" ({operator})" if operator and operator != WAITING else ""

@@ -102,7 +102,7 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
     over = describe_reference(comparison.reference, [summary.backend for summary in summaries])
     notes = [
         *([over] if over else []),
-        *backend_notes(summaries),
+        *(f"{backend}: {note}" for backend, note in backend_notes(summaries)),
         *(f"warning: {warning}" for warning in comparison.warnings),
         *comparison.explanation,
         *([definitions.LEFT_ALONE] if comparison.uncontrolled else []),

@@ -1,36 +1,32 @@
-"""One comparison as a table in the terminal."""
+"""One comparison on one screen of the terminal; its page has the rest."""
 
 from rich.table import Table
 
 from bench.config.reference import describe_reference
 from bench.report.content.backend_columns import TERMINAL, backend_table, rows_of
+from bench.report.content.breakdown import certain_parts
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.notes import backend_notes, limited_by
+from bench.report.content.notes import backend_notes, group_notes, group_warnings, limited_by
 from bench.report.render.terminal import render_table
 from bench.report.words import describe
-from bench.report.words.formatting import share
-from bench.statistics.table_values import distinct_text
+from bench.report.words.formatting import plural
+
+MOST_WARNINGS = 2
+"""Warnings that are shown; of the others only the number is."""
 
 
 def render_terminal(comparison: ReportedComparison) -> Table:
     """The table, and below it what is to be known of it."""
     rows, summaries = comparison.rows, comparison.summaries
-    over = describe_reference(comparison.reference, [summary.backend for summary in summaries])
-    shares = [
-        f"{share(summary.roofline_share)} ({summary.backend})"
-        for summary in summaries
-        if summary.roofline_share is not None
-    ]
+    warnings = group_warnings(comparison.warnings)
+    parts = describe.workload_parts(rows) | {"task": comparison.model}
+    more = len(warnings) - MOST_WARNINGS
     below = [
-        over,
-        *backend_notes(summaries),
-        *comparison.explanation,
-        *(f"warning: {warning}" for warning in comparison.warnings),
-        *(describe.workload(rows), describe.hardware(rows), describe.extent(rows)),
+        describe_reference(comparison.reference, [summary.backend for summary in summaries]),
+        *group_notes([*backend_notes(summaries), *certain_parts(comparison.breakdowns, summaries)]),
+        *(f"warning: {warning}" for warning in warnings[:MOST_WARNINGS]),
+        f"the page has {plural(more, 'more kind')} of warnings" if more > 0 else "",
         *limited_by(summaries),
-        describe.products(rows),
-        f"of the limit measured here: {', '.join(shares)}" if shares else "",
+        f"{', '.join(filter(None, parts.values()))}; {describe.extent(rows)}",
     ]
-    return render_table(
-        distinct_text(rows, "comparison"), backend_table(TERMINAL, rows_of([comparison])), filter(None, below)
-    )
+    return render_table("", backend_table(TERMINAL, rows_of([comparison])), filter(None, below))

@@ -7,45 +7,60 @@ from rich import box
 from rich import table as rich
 from rich.text import Text
 
-from bench.report.content.blocks import Cell, Small, Table, inlines, plain
+from bench.report.content.blocks import Small, Table, inlines, plain
 from bench.report.words.formatting import one_line
 
 WIDTH = 100
 """A table's width, in characters."""
 
-NARROW = 8
-"""The width of a line of a header, in characters."""
+NARROW = 9
+"""The least width of a line of a header, in characters."""
 
 
 def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Table:
-    """A table under its title, with lines below it."""
+    """A table under its title, where it has one, with lines below it."""
+    rows = _cells(table, before_small=" ")
+    widths = [
+        max(map(len, [*column.header.split(), *cells]))
+        for column, cells in zip(table.columns, zip(*rows, strict=True), strict=True)
+    ]
+    if sum(widths) + len(widths) > WIDTH:
+        rows, widths = _cells(table, before_small="\n"), [NARROW] * len(widths)
     grid = rich.Table(
-        title=Text(one_line(title)),
+        title=Text(one_line(title)) if title else None,
         caption=Text("\n".join(map(one_line, below)), justify="left"),
         box=box.HORIZONTALS,
         padding=0,
         width=WIDTH,
     )
-    for column in table.columns:
+    for column, width in zip(table.columns, widths, strict=True):
         grid.add_column(
-            _header(column.header),
+            _header(column.header, max(NARROW, width)),
             justify="left" if column.is_text else "right",
             overflow="fold",
             # only names give way where space is short: a broken number reads as another one
             no_wrap=column.header not in ("backend", "machine"),
         )
-    for row in table.rows:
-        grid.add_row(*map(_cell, row))
+    for cells in rows:
+        grid.add_row(*map(Text, cells))
     return grid
 
 
-def _header(words: str) -> str:
-    """Narrow lines; an interval's bracket stays whole."""
-    lines = words.replace("difference", "diff.").replace(" [", "\n[").splitlines()
-    return "\n".join(fill(line, NARROW, break_long_words=False) for line in lines)
+def _header(words: str, width: int) -> str:
+    """Lines of this width; an interval's bracket stays whole."""
+    lines = [words] if len(words) <= width else words.replace(" [", "\n[").splitlines()
+    return "\n".join(fill(line, width, break_long_words=False) for line in lines)
 
 
-def _cell(cell: Cell) -> Text:
-    """Its words; what is small stands on a line of its own."""
-    parts = [f"\n{part.words}" if isinstance(part, Small) else plain(part) for part in inlines(cell.text)]
-    return Text("".join(parts))
+def _cells(table: Table, *, before_small: str) -> list[list[str]]:
+    """The words of every row; what is small stands beside the rest, or on a line of its own."""
+    return [
+        [
+            "".join(
+                before_small + part.words if isinstance(part, Small) else plain(part)
+                for part in inlines(cell.text)
+            )
+            for cell in row
+        ]
+        for row in table.rows
+    ]
