@@ -8,7 +8,6 @@ from bench.config.fields import above_zero, at_least, below_one, check_fields, o
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError
-from bench.setup.recipes import STACKS
 
 ALL, HEAD = "all", "head"
 """Values of `Model.trained`."""
@@ -42,8 +41,6 @@ class Model:
     source: str  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
-    # The stacks whose transformers has the model with torch's scaled_dot_product_attention.
-    sdpa: tuple[str, ...] = tuple(STACKS)
     longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
     size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only
@@ -52,8 +49,6 @@ class Model:
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
-        if unknown := [stack for stack in self.sdpa if stack not in STACKS]:
-            raise UserError(f"model.sdpa={unknown[0]} is not known", f"choose one of: {', '.join(STACKS)}")
         check_size(self.name, self.config, self.size)
         self._check_trained()
         if self.pretrained is not None and self.size != PUBLISHED:

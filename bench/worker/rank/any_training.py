@@ -21,6 +21,7 @@ class AnyTraining(Protocol):
     imported_at: float
     host_runtime_bytes: int | None
     loaded_bytes: int
+    attention: str
     parameters: int
     trainable_parameters: int
     absent: dict[str, str]

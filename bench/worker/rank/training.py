@@ -40,8 +40,13 @@ class Training(AnyTraining):
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
         model = models.build(
-            spec.model, attention=spec.attention, dropout=spec.dropout, checkpointing=spec.checkpointing
+            spec.model,
+            attention=spec.attention,
+            dropout=spec.dropout,
+            checkpointing=spec.checkpointing,
+            backend=spec.backend,
         )
+        self.attention = models.attention_of(model, spec.attention)
         if spec.saves_initial_state:
             initial_state.save(model, spec, rank)
         initial_state.load(model, spec, rank, self.device)
