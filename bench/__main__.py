@@ -22,6 +22,7 @@ from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
 from bench.config.naming import file_stem
+from bench.config.own import choose_own
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
@@ -35,6 +36,7 @@ FULL_ERROR = "HYDRA_FULL_ERROR"
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
     outcome = CommandOutcome()
+    sys.argv[1:] = choose_own(sys.argv[1:])  # Hydra reads it
     overrides = [word for word in sys.argv[1:] if re.match(r"~|(?!-).*=", word)]
     register()
     Terminated.catch()

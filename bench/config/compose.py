@@ -9,7 +9,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from bench.config import slurm
+from bench.config import own, slurm
 from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.reference import choose_reference
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
@@ -34,6 +34,9 @@ def register() -> None:
         "default_model": lambda device: (
             "bert-large" if (device or hardware.default_device()) == "cuda" else "bert-mini"
         ),
+        "own_name": own.name_model,
+        "own_task": own.find_task,
+        "own_length": own.length,
         "default_precision": lambda device: hardware.default_precision(device or hardware.default_device()),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
         "default_reference": choose_reference,
@@ -66,10 +69,11 @@ def compose(overrides: Sequence[str] = ()) -> Config:
         UserError: with the sentence that the command line would print.
     """
     register()
+    overrides = own.choose_own(overrides)
     with as_user_errors(overrides):
         check_overrides(overrides)
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            return load(hydra.compose("config", list(overrides)))
+            return load(hydra.compose("config", overrides))
 
 
 def load(cfg: DictConfig) -> Config:

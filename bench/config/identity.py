@@ -39,6 +39,9 @@ def measured_settings(config: Config) -> dict[str, Any]:
             del plain["device"][setting]
     if plain["model"]["trained"] == ALL:  # as before there was a choice
         del plain["model"]["trained"]
+    for setting in ("module", "trust_remote_code"):  # as before there were any
+        if not plain["model"][setting]:
+            del plain["model"][setting]
     for backend in plain["backends"].values():
         for setting, default in LEFT_TO_THE_COMPARISON.items():
             if backend[setting] == default:
@@ -49,10 +52,12 @@ def measured_settings(config: Config) -> dict[str, Any]:
 def config_hash(config: Config) -> str:
     """Return a hash of what is measured: the settings, and the weights if they lie in a folder."""
     plain: dict[str, Any] = measured_settings(config)
-    folder = Path(config.model.pretrained or "")
+    folder, trusted = Path(config.model.pretrained or ""), config.model.trust_remote_code
     if config.model.pretrained and folder.is_dir():
         plain["weights"] = {
-            path.name: _file_hash(path) for path in sorted(folder.iterdir()) if path.suffix in WEIGHTS
+            str(path.relative_to(folder)): _file_hash(path)
+            for path in [*sorted(folder.iterdir()), *(sorted(folder.rglob("*.py")) if trusted else [])]
+            if path.suffix in WEIGHTS or (path.suffix == ".py" and trusted)
         }
     return digest(plain)
 

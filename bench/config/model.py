@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from bench.config import own
 from bench.config.choices import TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
@@ -34,11 +35,11 @@ class Model:
 
     name: str
     task: str = one_of(*TASKS)
-    architecture: str  # transformers' model_type, e.g. "bert"
+    architecture: str | None  # transformers' model_type, e.g. "bert"; None where `pretrained` says it
     config: dict[str, Any]  # what differs from the architecture's default configuration
     # of the published size, head included, tied weights counted once; adapters not counted
-    parameters: int = at_least(1)
-    source: str  # where the dimensions were published
+    parameters: int | None = at_least(1)
+    source: str | None  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
     longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
@@ -46,17 +47,25 @@ class Model:
     lora: Lora | None = None  # train adapters only
     trained: str = ALL  # or head, or layers:N for the last N layers and the head; the rest is frozen
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
+    trust_remote_code: bool = False  # whether the Python files that come with a checkpoint may run
+    module: str | None = None  # a torch module of the user's own: path/to/file.py:Name or package.module:Name
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
-        check_size(self.name, self.config, self.size)
         self._check_trained()
-        if self.pretrained is not None and self.size != PUBLISHED:
+        if not own.is_random(self.pretrained) and self.size != PUBLISHED:
             raise UserError(
                 f"model.size={self.size} shrinks a model that is built from its configuration, and "
                 f"model.pretrained={self.pretrained} has the size of its weights",
                 "leave one of them out",
             )
+        own.check_folder(self.pretrained, self.architecture, self.config)
+        check_size(self.name, self.dimensions, self.size)
+
+    @property
+    def dimensions(self) -> dict[str, Any]:
+        """`config`, over what a folder's config.json says; a hub id's is read on the ranks alone."""
+        return own.merge(own.read_config(self.pretrained) or {}, self.config)
 
     def _check_trained(self) -> None:
         if self.trained not in (ALL, HEAD) and not self.trained.startswith(PREFIX):
@@ -76,4 +85,5 @@ class Model:
         if self.longest is not None:
             return self.longest
         keys = ("max_position_embeddings", "n_positions", "max_target_positions")
-        return next((self.config[key] for key in keys if key in self.config), None)
+        dimensions = self.dimensions
+        return next((dimensions[key] for key in keys if key in dimensions), None)

@@ -15,6 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from bench.config.choices import RENDEZVOUS, USUAL_BACKENDS
 from bench.config.overrides import repeatable
+from bench.config.own import OWN
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
 
@@ -114,7 +115,7 @@ def _set(settings: dict[str, Any], key: str, value: Any) -> None:
 
 def _is_measured(key: str, value: Any, config: Config) -> bool:
     if key == "model":  # a file of another name may hold the same model.name, with other dimensions
-        return bool(value != config.model.name)
+        return value not in (config.model.name, OWN)
     group = key.split(".")[0].split("/")[0].split("@")[0]
     return key not in UNMEASURED and group not in ("measure", "track", "hydra")
 

@@ -71,6 +71,7 @@ class Built(PhaseFigures, frozen=True, kw_only=True):
     host_runtime_bytes: int | None  # of the rank's memory before there was a model
     import_seconds: float  # of the phase, until all libraries were imported
     loaded_bytes: int  # of the files that training starts from: weights, or a device's artifacts
+    weights: str  # what of a checkpoint was not used, and what was new for the task
     library: str  # that multiplies matrices in this engine
 
 

@@ -104,7 +104,7 @@ class Workload:
     micro_batch: int
     grad_accum: int
     seq_len: int | None
-    size: str  # published, mini or layers:N
+    size: str  # published, mini, layers:N, pretrained, or random weights of a config.json
     data: str  # synthetic, hf:<path>, or python_docs:<digest of the text>
     lengths: str  # the distribution of synthetic samples' lengths; empty otherwise
     checkpointing: bool
@@ -118,6 +118,7 @@ class Workload:
     parameters: int | None = None  # known once a worker has built the model
     trainable_parameters: int | None = None  # fewer with LoRA
     padding_share: float | None = None  # padded positions / all positions of the batches used
+    weights: str = ""  # what of a checkpoint was not used, and what was new for the task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ def roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]
         if roofline.layers_flops is not None:
             share = arithmetic.ratio(roofline.layers_flops, roofline.counted[0][1])
             cells["layers_flops_share"] = share
-            if work.size == "published":
+            if work.size != "mini" and work.layers == work.published_layers:
                 cells["published_layers_flops_share"] = share
         if roofline.published_flops is not None:
             of_all, of_layers = roofline.published_flops

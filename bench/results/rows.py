@@ -21,7 +21,11 @@ def rows_of_record(record: Record) -> list[dict[str, Any]]:
     rows = [_block_row(record, block) for block in record.blocks]
     if record.status == "ok":
         return rows
-    launch_row = {**_launch_cells(record), "status": record.status, "message": record.message}
+    launch_row = {
+        **_launch_cells(record),
+        "status": record.status,
+        "message": record.message or _weights_note(record),
+    }
     if record.status == "untimed":
         launch_row["loss_difference"] = record.loss_difference
     return [*rows, launch_row]
@@ -40,7 +44,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
         | roofline_cells(record, block.steps, seconds)
         | {
             "status": "invalid" if contamination else "ok",
-            "message": contamination.reason if contamination else "",
+            "message": contamination.reason if contamination else _weights_note(record),
             "invalid_because": contamination.cause if contamination else "",
             "round": block.round,
             "position": block.position,
@@ -74,6 +78,11 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "loss_difference": record.loss_difference,
         }
     )
+
+
+def _weights_note(record: Record) -> str:
+    """What of a checkpoint was not used; the reference says it for all."""
+    return record.workload.weights if record.backend == record.reference else ""
 
 
 def _phase_cells(record: Record) -> dict[str, Any]:

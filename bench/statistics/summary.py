@@ -137,14 +137,14 @@ def _judge_status(rows: ColumnArrays) -> tuple[str, str]:
         return str(shown["status"][last]), str(shown["message"][last])
     bad, blocks = int(contaminated.sum()), len(rows)
     if bad == 0:
-        return "ok", ""
+        return "ok", str(rows["message"][-1])
     left_out = f"{bad} of {blocks} blocks invalid and left out"
     rounds = set(zip(rows["launch"], rows["round"], strict=True))
     valid = rows.where(status == "ok")
     without = rounds - set(zip(valid["launch"], valid["round"], strict=True))
     if 3 * len(without) > len(rounds):
         return "invalid", f"{left_out}; the last one: {rows['message'][contaminated][-1]}"
-    return "ok", left_out
+    return "ok", _join_sentences(left_out, str(valid["message"][-1]))
 
 
 def _with_speedup(

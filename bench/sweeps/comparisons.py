@@ -34,8 +34,8 @@ class PlannedComparison:
     def model(self) -> str:
         """`bert-large, 6 of 24 layers`."""
         model = self.config.model
-        kept = layers.count(sizes.resize(model.config, model.size))
-        return model_label(model.name, model.size, kept, layers.count(model.config))
+        kept = layers.count(sizes.resize(model.dimensions, model.size))
+        return model_label(model.name, model.size, kept, layers.count(model.dimensions))
 
     @property
     def batch(self) -> str:

@@ -107,7 +107,7 @@ def choose(trial: ModelTrial, config: Config, *, memory_bytes: float, seconds: f
         depth for depth in fitting if comparison_seconds(config, step_seconds(trial, depth)) <= seconds
     ]
     depth = (in_time or fitting[:1])[-1]
-    whole = depth is None or depth == layers.count(model.config)
+    whole = depth is None or depth == layers.count(model.dimensions)
     return SizeChoice(
         size=PUBLISHED if whole else f"{layers.PREFIX}{depth}",
         resident="all" if side_by_side else "one",
@@ -117,8 +117,8 @@ def choose(trial: ModelTrial, config: Config, *, memory_bytes: float, seconds: f
 
 def trial_size(model: Model) -> str:
     """The size of a trial: the fewest layers, but two where there are as many; one alone is no stack."""
-    published, fewest = layers.count(model.config), layers.fewest(model.config)
-    if published is None or fewest is None:
+    published, fewest = layers.count(model.dimensions), layers.fewest(model.dimensions)
+    if published is None or fewest is None or model.parameters is None:
         return PUBLISHED
     depth = max(2, fewest)
     return PUBLISHED if depth >= published else f"{layers.PREFIX}{depth}"
@@ -151,8 +151,8 @@ def _work(trial: ModelTrial, depth: int | None) -> float:
 
 
 def _parameters(trial: ModelTrial, model: Model, depth: int) -> float:
-    published = layers.count(model.config)
-    if not trial.layers or not published or published == trial.layers:
+    published = layers.count(model.dimensions)
+    if not trial.layers or not published or published == trial.layers or model.parameters is None:
         return trial.parameters
     each = (model.parameters - trial.parameters) / (published - trial.layers)
     return math.fsum([trial.parameters, (depth - trial.layers) * each])
@@ -160,7 +160,7 @@ def _parameters(trial: ModelTrial, model: Model, depth: int) -> float:
 
 def _depths(trial: ModelTrial, model: Model) -> list[int | None]:
     """Numbers of layers from the trial's on; a single None where they cannot be counted."""
-    published = layers.count(model.config)
+    published = layers.count(model.dimensions)
     if published is None or trial.layers is None:
         return [None]
     return list(range(trial.layers, published + 1))

@@ -27,7 +27,7 @@ from bench.measure.groups.answers import mean_over_ranks
 from bench.measure.plan.launches import PARITY
 from bench.measure.plan.plans import Tolerances
 from bench.measure.stages.judging import Trajectory, check_parity
-from tests.support.configs import BACKENDS, a_config, a_model
+from tests.support.configs import BACKENDS, SMALL, a_config
 from tests.support.processes import descendants
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +81,7 @@ class TestRunning:
 
     def test_the_model_is_built_from_its_configuration(self, running: Running) -> None:
         for answers in running.built.values():
-            assert {answer.parameters for answer in answers} == {a_model().parameters}
+            assert {answer.parameters for answer in answers} == {SMALL}
 
     def test_ort_s_losses_came_out_of_ort_s_autograd_node(self, running: Running) -> None:
         for name in ("ortmodule", "ortmodule_zero1"):
@@ -115,18 +115,16 @@ class TestRunning:
         def held(name: str) -> list[int]:
             return [answer.optimizer_state_bytes for answer in running.first[name]]
 
-        parameters = a_model().parameters
-        assert held("ortmodule") == pytest.approx([8 * parameters] * 2, rel=0.01)
-        assert held("ortmodule_zero1") == pytest.approx([4 * parameters] * 2, rel=0.01)
+        assert held("ortmodule") == pytest.approx([8 * SMALL] * 2, rel=0.01)
+        assert held("ortmodule_zero1") == pytest.approx([4 * SMALL] * 2, rel=0.01)
 
     def test_weights_are_held_once_but_for_the_part_that_deepspeed_updates(self, running: Running) -> None:
         def held(name: str) -> list[int]:
             return [answer.weights_bytes for answer in running.first[name]]
 
-        parameters = a_model().parameters
         for name in ("pytorch", "ortmodule"):
-            assert held(name) == pytest.approx([4 * parameters] * 2, rel=0.01)
-        assert held("ortmodule_zero1") == pytest.approx([6 * parameters] * 2, rel=0.01)
+            assert held(name) == pytest.approx([4 * SMALL] * 2, rel=0.01)
+        assert held("ortmodule_zero1") == pytest.approx([6 * SMALL] * 2, rel=0.01)
 
     def test_every_thread_stays_on_its_rank_s_cores(self, running: Running) -> None:
         cores = sorted(os.sched_getaffinity(0))

@@ -13,6 +13,7 @@ from bench.config.choices import CONF, TASKS
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
+from bench.config.own import OWN
 from bench.errors import LaunchFailed
 from bench.worker.workload.synthetic import synthetic
 
@@ -24,8 +25,9 @@ TorchFunctionMode: Any = torch.overrides.TorchFunctionMode
 
 from bench.worker import sharding  # noqa: E402 - it needs torch
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
+from bench.worker.workload import settings as model_settings  # noqa: E402 - it needs transformers
 
-NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml") if path.stem != OWN)
 MOST = 5_000_000
 """Parameters of a mini model: a step takes milliseconds and the optimizer states a few megabytes."""
 
@@ -100,7 +102,7 @@ def test_no_dimension_is_left_to_the_defaults_of_transformers(name: str) -> None
     model = shipped(name)
     settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
     mini_model = dataclasses.replace(model, size="mini")
-    changed = models._resized(settings, mini_model).keys() - model.config.keys()
+    changed = model_settings._resized(settings, model.config, mini_model).keys() - model.config.keys()
     # Not used in training, or, as attention's head width, always a quotient.
     assert {key for key in changed if not key.endswith(("token_id", "suppress_tokens", "head_dim"))} == set()
 
@@ -136,7 +138,7 @@ def test_every_model_trains_in_mini_without_hidden_dropout(name: str) -> None:
 def test_mini_keeps_the_architecture(name: str) -> None:
     model = shipped(name)
     full = transformers.AutoConfig.for_model(model.architecture, **model.config)
-    tiny = models.configuration(small(name))
+    tiny = model_settings.configuration(small(name))
     assert type(tiny) is type(full)
     for key in ("num_local_experts", "num_experts_per_tok", "image_size", "patch_size", "num_mel_bins"):
         assert getattr(tiny, key, None) == getattr(full, key, None)

@@ -18,7 +18,7 @@ from bench.scale.facts import facts_of
 from bench.scale.links import Node, two_nodes
 from bench.scale.measured import Measured, read_measured
 from bench.setup import stacks
-from tests.support.configs import a_config, a_model
+from tests.support.configs import SMALL, a_config, a_model
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -82,9 +82,7 @@ def test_fsdp2_sends_what_its_rule_says(tmp_path: Path) -> None:
 
 def taken_apart(folder: Path, shardings: Sequence[str], parts: str) -> tuple[Config, Measured]:
     """A comparison of these shardings on two ranks, named after them, and what was found of their steps."""
-    model = a_model(
-        config=a_model().config | {"vocab_size": WORDS}, parameters=a_model().parameters + (WORDS - 512) * 65
-    )
+    model = a_model(config=a_model().config | {"vocab_size": WORDS}, parameters=SMALL + (WORDS - 512) * 65)
     config = a_config(folder, model=model, launches=0, parts=parts, timeout_s=200)
     backends = {one: Backend(engine="eager", optimizer="adamw", sharding=one) for one in shardings}
     config = replace(config, backends=backends, reference="ddp")

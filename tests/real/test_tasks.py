@@ -43,7 +43,6 @@ def tiny(architecture: str, task: str, **config: Any) -> Model:
         ("hubert", "speech-recognition-ctc", {**WAVES, "feat_extract_norm": "layer"}),
         ("segformer", "semantic-segmentation", SEGFORMER),
         ("segformer", "image-classification", SEGFORMER),
-        ("mobilenet_v2", "semantic-segmentation", {"image_size": 64}),
         ("clip", "image-classification", CLIP),
         ("vit", "masked-image-modeling", PICTURES),
         ("deit", "masked-image-modeling", PICTURES),

@@ -20,6 +20,10 @@ BACKENDS = {
 }
 
 
+SMALL = 108_864
+"""Parameters of `a_model()`."""
+
+
 def a_model(**changes: Any) -> Model:
     """A BERT so small that a step takes milliseconds."""
     figures: dict[str, Any] = {
@@ -34,7 +38,7 @@ def a_model(**changes: Any) -> Model:
             "intermediate_size": 128,
             "max_position_embeddings": 64,
         },
-        "parameters": 108_864,
+        "parameters": SMALL,
         "source": "",
         "micro_batch": 4,
         "seq_len": 16,

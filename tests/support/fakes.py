@@ -108,6 +108,7 @@ class FakeTraining:
     host_runtime_bytes = 50 << 20
     imported_at = 0.0
     loaded_bytes = 4000
+    weights = ""
     absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
 
     def __init__(self, clock: FakeClock, *, step_seconds: float, sync_seconds: float) -> None:
@@ -282,6 +283,7 @@ class FakeGroup:
                     host_runtime_bytes=50 << 20,
                     import_seconds=1.5,
                     loaded_bytes=4000,
+                    weights="",
                     library="onnxruntime" if self.spec.engine == "ortmodule" else "torch",
                 )
             case TakeFirstStep():

@@ -9,6 +9,7 @@ from bench.config.choices import CONF, ON_DEVICE, TASKS
 from bench.config.compose import compose
 from bench.config.device import Device
 from bench.config.identity import config_hash, measured_settings
+from bench.config.own import OWN
 from bench.config.reference import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
@@ -102,7 +103,7 @@ def test_another_reference_than_pytorch_is_named_with_the_reason(
 # --- what is shipped ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [name for name in MODELS if name != OWN])
 def test_every_model_composes_at_its_own_batch_and_length(model: str) -> None:
     config = compose([f"model={model}"])
     assert config.model.name == model
@@ -164,7 +165,7 @@ def test_a_dataset_needs_a_place_and_a_processor() -> None:
 
 
 def test_the_processor_is_that_of_the_pretrained_model_unless_set() -> None:
-    config = compose(["data=hf", "data.path=my/data", "model.pretrained=their/model"])
+    config = compose(["model=bert-mini", "data=hf", "data.path=my/data", "model.pretrained=their/model"])
     assert config.data.processor == "their/model"
 
 

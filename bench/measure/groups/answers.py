@@ -34,5 +34,6 @@ def model_figures(built: Sequence[Built]) -> dict[str, Any]:
         "attention": built[0].attention,
         "parameters": built[0].parameters,
         "trainable_parameters": built[0].trainable_parameters,
+        "weights": built[0].weights,
         "padding_share": mean_of_known([answer.padding_share for answer in built]),
     }

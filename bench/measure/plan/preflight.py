@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.mkl import find_why_full_is_refused_here
-from bench.measure.plan.preflight_dataset import check_dataset
+from bench.measure.plan.preflight_dataset import check_dataset, check_model
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on
@@ -41,6 +41,7 @@ def check_and_name_device(config: Config) -> str:
     check_trackers(config)
     check_blas(config)
     check_folders(config)
+    check_model(config)
     check_dataset(config)
     return short_name(gpus[0].name) if gpus else "cpu"
 
@@ -84,7 +85,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     made = config.data.batches if config.data.name == "synthetic" else 0
     batches = max(made, 2 * config.grad_accum)  # as bench.worker.workload.feeds makes them
     needed = batches * tokens * TOKEN_BYTES
-    words = sizes.resize(config.model.config, config.model.size).get("vocab_size")
+    words = sizes.resize(config.model.dimensions, config.model.size).get("vocab_size")
     if config.device.type == "cpu" and isinstance(words, int):
         needed += tokens * words * SCORE_BYTES
     needed *= config.device.ranks_per_node

@@ -1,6 +1,7 @@
-"""Check a dataset before any launch: whether it exists, here; whether it fits the task, in another process.
+"""Check a model's configuration and a dataset before any launch, in other processes.
 
-Imports no `datasets`, which would import half of the stack: `bench.worker.workload.inspect_dataset` does.
+Importing transformers or `datasets` takes seconds: `inspect_model` and `inspect_dataset` of
+`bench.worker.workload` do it.
 """
 
 import dataclasses
@@ -10,16 +11,90 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
 
 from bench.config import python_docs, sizes
-from bench.config.choices import PREPARED
+from bench.config.choices import CONF, PREPARED
 from bench.config.schema import Config, global_batch
 from bench.errors import UserError
 from bench.machine.variables import worker_variables
 
 PACKAGES = {"image-classification": ("pillow", "PIL"), "speech-recognition": ("soundfile", "soundfile")}
 """What a task's dataset needs beside `datasets`: the distribution, and its module."""
+
+
+def check_model(config: Config) -> None:
+    """Refuse keys of `model.config` that transformers does not know, and a checkpoint that it cannot read.
+
+    The keys of a shipped file are known; ranks check all keys once more.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    model, shipped = config.model, CONF / "model" / f"{config.model.name}.yaml"
+    known = yaml.safe_load(shipped.read_text(encoding="utf-8"))["config"] if shipped.exists() else {}
+    if model.pretrained is None and known and model.config.keys() <= known.keys():
+        return
+    for file in sorted(Path(model.pretrained or "nowhere").glob("*.safetensors")):
+        _check_header(file)
+    inspect("inspect_model", dataclasses.asdict(model), threads=config.device.threads)
+
+
+def _check_header(file: Path) -> None:
+    """Refuse a file of weights that was cut off, or is none, such as a pointer of Git LFS."""
+    try:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            header = json.loads(opened.read(length))
+        ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
+        whole = 8 + length + max(ends, default=0) == file.stat().st_size
+    except (OSError, OverflowError, MemoryError, ValueError, TypeError, KeyError, AttributeError):
+        whole = False
+    if not whole:
+        raise UserError(
+            f"{file} is damaged or no file of safetensors", "fetch it again, such as with git lfs"
+        )
+
+
+def inspect(module: str, spec: Mapping[str, Any], *, threads: int) -> None:
+    """Let a module of `bench.worker.workload` look at something as a rank would.
+
+    Args:
+        module: that prints a sentence and ends with status 2 where the user has something to correct.
+        spec: what it is to look at.
+        threads: of this process.
+
+    Raises:
+        UserError: the sentence that it printed.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
+        file = Path(folder) / "spec.json"
+        file.write_text(json.dumps(spec), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", f"bench.worker.workload.{module}", str(os.getpid()), str(file)],
+            env=worker_variables(
+                os.environ,
+                device="cpu",
+                threads=threads,
+                allocator="system",
+                blas="stock",
+                precision="fp32",
+                checkpointing=False,
+            )
+            | {"TOKENIZERS_PARALLELISM": "true"},  # nothing is measured yet
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode == 2 and done.stdout.strip():
+        raise UserError(done.stdout.strip().splitlines()[-1])
+    if done.returncode != 0:
+        raise RuntimeError(f"{module} ended with status {done.returncode}:\n{done.stderr}")
 
 
 def check_dataset(config: Config) -> None:
@@ -41,37 +116,15 @@ def check_dataset(config: Config) -> None:
     _check_folders(config)
     if sys.stderr.isatty():
         print(f"reading data.path={config.data.path}, and tokenizing it if it is text", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
-        spec = Path(folder) / "spec.json"
-        spec.write_text(json.dumps(_spec(config)), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.worker.workload.inspect_dataset", str(os.getpid()), str(spec)],
-            env=worker_variables(
-                os.environ,
-                device="cpu",
-                threads=config.device.threads,
-                allocator="system",
-                blas="stock",
-                precision="fp32",
-                checkpointing=False,
-            )
-            | {"TOKENIZERS_PARALLELISM": "true"},  # nothing is measured yet
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode == 2 and done.stdout.strip():
-        raise UserError(done.stdout.strip().splitlines()[-1])
-    if done.returncode != 0:
-        raise RuntimeError(
-            f"bench.worker.workload.inspect_dataset ended with status {done.returncode}:\n{done.stderr}"
-        )
+    inspect("inspect_dataset", _spec(config), threads=config.device.threads)
 
 
 def _check_python_docs(config: Config) -> None:
     """Refuse a model that cannot learn from bytes, and batches that a tenth of the text would not fill."""
-    task, words = config.model.task, sizes.resize(config.model.config, config.model.size).get("vocab_size")
+    task, words = (
+        config.model.task,
+        sizes.resize(config.model.dimensions, config.model.size).get("vocab_size"),
+    )
     if task not in python_docs.TASKS:
         raise UserError(
             f"data={python_docs.NAME} is a text without labels, and model.task={task} needs some",

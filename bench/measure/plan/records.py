@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from bench.config import identity, layers, python_docs, sizes
+from bench.config import identity, layers, own, python_docs, sizes
 from bench.config.choices import BEST_ATTENTION
 from bench.config.data import Data
 from bench.config.engine_options import format_engine_options
+from bench.config.model import Model
 from bench.config.naming import repeat_command
 from bench.config.overrides import repeatable
 from bench.config.schema import Config
@@ -87,9 +88,9 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
         micro_batch=spec.micro_batch,
         grad_accum=spec.grad_accum,
         seq_len=spec.seq_len,
-        size=model.size,
-        layers=layers.count(sizes.resize(model.config, model.size)),
-        published_layers=layers.count(model.config),
+        size=_describe_size(model),
+        layers=layers.count(sizes.resize(model.dimensions, model.size)),
+        published_layers=layers.count(model.dimensions),
         data=_describe_data(data),
         lengths=data.lengths if data.name == "synthetic" else "",
         loader=data.loader_on(spec.device),
@@ -99,6 +100,13 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
         nodes=spec.nnodes,
         link_gbit_per_s=config.device.link_gbit_per_s,
     )
+
+
+def _describe_size(model: Model) -> str:
+    """`model.size`; of a checkpoint or a folder with a config.json alone, where its weights come from."""
+    if model.pretrained is None or model.size != sizes.PUBLISHED:
+        return model.size
+    return "random weights" if own.is_random(model.pretrained) else "pretrained"
 
 
 def _describe_data(data: Data) -> str:

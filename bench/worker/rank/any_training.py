@@ -13,6 +13,7 @@ class AnyTraining(Protocol):
     Attributes:
         imported_at: what `time.perf_counter` said when all libraries were imported, before there was a model.
         loaded_bytes: of the files that it starts from.
+        weights: what of a checkpoint was not used, and what was new for the task.
         absent: why a figure of `torch_peaks` is None, by its name.
         feed: where batches come from, a `bench.worker.workload.feed.Feed`.
         engine: what executes; it has `library` and `status_of` of `bench.worker.engines.Engine`.
@@ -22,6 +23,7 @@ class AnyTraining(Protocol):
     host_runtime_bytes: int | None
     loaded_bytes: int
     attention: str
+    weights: str
     parameters: int
     trainable_parameters: int
     absent: dict[str, str]

@@ -94,6 +94,7 @@ class Rank(ABC):
             trainable_parameters=training.trainable_parameters,
             padding_share=training.feed.padding_share,
             host_runtime_bytes=training.host_runtime_bytes,
+            weights=training.weights,
             library=training.engine.library,
         )
 

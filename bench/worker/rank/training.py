@@ -45,12 +45,14 @@ class Training(AnyTraining):
             dropout=spec.dropout,
             checkpointing=spec.checkpointing,
             backend=spec.backend,
+            pretrained=spec.saves_initial_state,
         )
         self.attention = models.attention_of(model, spec.attention)
         if spec.saves_initial_state:
             initial_state.save(model, spec, rank)
         initial_state.load(model, spec, rank, self.device)
         self.loaded_bytes = initial_state.size(spec)
+        self.weights = initial_state.read_note(spec)
         self.model = model  # under its own names, whatever wraps it
         self.parameters = models.parameter_count(model)
         self.trainable_parameters = models.parameter_count(model, trainable=True)

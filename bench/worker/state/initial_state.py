@@ -6,16 +6,18 @@ from pathlib import Path
 import torch
 import torch.distributed
 import transformers
+from safetensors import safe_open
 from safetensors.torch import load_model, save_model
 
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
+from bench.worker.workload.model import NOTE
 
 
 def save(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:
     """Write the model's weights and buffers, on rank 0; the others wait for it."""
     if rank == 0:
-        save_model(model, spec.initial_state)
+        save_model(model, spec.initial_state, metadata={NOTE: str(getattr(model, NOTE, ""))})
     torch.distributed.barrier()
 
 
@@ -38,6 +40,14 @@ def size(spec: WorkerSpec) -> int:
     """Bytes of the file; 0 on a node that does not have it."""
     path = Path(spec.initial_state)
     return path.stat().st_size if path.exists() else 0
+
+
+def read_note(spec: WorkerSpec) -> str:
+    """What was said of the checkpoint when its weights were loaded; empty on a node without the file."""
+    if not Path(spec.initial_state).exists():
+        return ""
+    with safe_open(spec.initial_state, framework="pt") as file:
+        return str(file.metadata()[NOTE])
 
 
 def read(model: torch.nn.Module, path: Path) -> None:

@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _settings(model: Model) -> Any:
-    from bench.worker.workload.model import configuration  # imports torch
+    from bench.worker.workload.settings import configuration  # imports torch
 
     try:
         return configuration(model)

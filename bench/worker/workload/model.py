@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,14 +13,17 @@ import transformers
 # libraries and no part of training. ONNX Runtime and DeepSpeed import them anyway, so that they would count
 # for PyTorch alone. Any model's module does; this is a small one.
 import transformers.models.bert.modeling_bert
-from safetensors import SafetensorError
 
-from bench.config import layers as configured_layers
-from bench.config import sizes
+from bench.config import own
 from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed
 from bench.worker.workload import adapters, layers, tasks
+from bench.worker.workload.loading import judge_loading
+from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
+
+NOTE = "weights_note"
+"""The attribute of a model, and the key of a file of weights, that says what of a checkpoint was not used."""
 
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 """The kinds of `*args` and `**kwargs`, which need no value."""
@@ -33,7 +35,13 @@ _NO_ATTENTION = re.compile(
 
 
 def build(
-    model: Model, *, attention: str, dropout: bool, checkpointing: bool = False, backend: str = ""
+    model: Model,
+    *,
+    attention: str,
+    dropout: bool,
+    checkpointing: bool = False,
+    pretrained: bool = False,
+    backend: str = "",
 ) -> torch.nn.Module:
     """The model in float32 on the CPU, in training mode.
 
@@ -42,30 +50,38 @@ def build(
         attention: transformers' `attn_implementation`, or BEST_ATTENTION, which leaves it to transformers.
         dropout: False switches off every dropout, drop-path and other noise, for parity checks.
         checkpointing: keep no activations within a layer, and compute them again in the backward pass.
+        pretrained: load the checkpoint, if there is one: what is to be said of it is the attribute `NOTE`.
+            Otherwise the weights are random: they are read from the initial state, or only shapes count.
         backend: that has this attention, for messages.
 
     Raises:
         LaunchFailed: the pretrained weights cannot be had, or the architecture lacks what was asked for.
     """
     head = getattr(transformers, tasks.make(model.task).head)
-    with _naming_what_cannot_be_read(model.pretrained):
+    with naming_what_cannot_be_read(model):
         settings = configuration(model)
-        _check_head(settings, model.task)
+        if not model.trust_remote_code:  # which may bring a head of its own
+            _check_head(settings, model.task)
         if not dropout:
             switch_off_dropout(settings)
-        chosen = None if attention == BEST_ATTENTION else attention
-        with _naming_missing_attention(attention, model.architecture, backend):
-            if model.pretrained is None:
-                built = head.from_config(settings, attn_implementation=chosen)
+        chosen = {
+            "attn_implementation": None if attention == BEST_ATTENTION else attention,
+            "torch_dtype": torch.float32,  # whatever config.json says that weights were saved in
+            "trust_remote_code": model.trust_remote_code,
+        }
+        with _naming_missing_attention(attention, settings.model_type, backend):
+            if not pretrained or own.is_random(model.pretrained):
+                built = head.from_config(settings, **chosen)
             else:
-                built = head.from_pretrained(
+                built, loaded = head.from_pretrained(
                     model.pretrained,
                     config=settings,
-                    attn_implementation=chosen,
-                    torch_dtype=torch.float32,
-                    trust_remote_code=False,
                     use_safetensors=True,
+                    output_loading_info=True,
+                    ignore_mismatched_sizes=True,  # they are refused below, with both shapes
+                    **chosen,
                 )
+                setattr(built, NOTE, judge_loading(built, loaded, model))
     if model.lora is not None:
         adapters.add(built, model.lora, dropout=dropout)
     layers.freeze(built, model.trained)
@@ -79,20 +95,6 @@ def build(
 def attention_of(model: Any, asked: str) -> str:
     """The attention of a model that `build` was asked to give this one."""
     return str(model.config._attn_implementation) if asked == BEST_ATTENTION else asked
-
-
-def configuration(model: Model) -> Any:
-    """The transformers configuration; `use_cache` is off, since training has no use for it."""
-    if model.pretrained is not None:
-        settings = transformers.AutoConfig.from_pretrained(
-            model.pretrained, trust_remote_code=False, **model.config
-        )
-    else:
-        settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
-        if model.size != sizes.PUBLISHED:
-            settings = transformers.AutoConfig.for_model(model.architecture, **_resized(settings, model))
-    settings.use_cache = False
-    return settings
 
 
 def switch_off_dropout(settings: Any) -> None:
@@ -148,18 +150,6 @@ def _check_head(settings: Any, task: str) -> None:
 
 
 @contextmanager
-def _naming_what_cannot_be_read(where: str | None) -> Iterator[None]:
-    """A missing, damaged or foreign model is the user's, and named; other errors keep their traceback."""
-    try:
-        yield
-    except (OSError, ValueError, SafetensorError) as error:
-        if where is None:
-            raise
-        kind = "folder" if Path(where).exists() else "hub id"
-        raise LaunchFailed("crashed", f"model.pretrained={where} ({kind}): {error}") from error
-
-
-@contextmanager
 def _naming_missing_attention(attention: str, architecture: str, backend: str) -> Iterator[None]:
     """An attention that a model or this machine has not: transformers refuses it, in words that vary."""
     try:
@@ -175,26 +165,6 @@ def _naming_missing_attention(attention: str, architecture: str, backend: str) -
             f"attention={attention} cannot be had for model.architecture={architecture}; set {setting}.",
             details=str(error),
         ) from error
-
-
-def _resized(settings: Any, model: Model) -> dict[str, Any]:
-    """What to make a smaller configuration of: `model.config`, and what the rule changes of the defaults.
-
-    Raises:
-        LaunchFailed: a stack has a default number of layers, so that the coordinator cannot have counted it.
-    """
-    given = model.config
-    taken = inspect.signature(type(settings).__init__).parameters
-    known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
-    unnamed = [key for key in configured_layers.keys(known) if key not in given]
-    if configured_layers.parse(model.size) is not None and unnamed:
-        raise LaunchFailed(
-            "crashed",
-            f"model.size={model.size} needs every number of layers in model.config, which does not name "
-            f"{', '.join(unnamed)}; add it to the model's file.",
-        )
-    small = sizes.resize(known, model.size)
-    return {key: value for key, value in small.items() if key in given or value != known[key]}
 
 
 def _checkpoint(model: Any) -> None:

@@ -1,0 +1,180 @@
+"""conf/model/own.yaml: what the command line leaves out about a model of the user's is read off the model."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.config.choices import WITHOUT_LENGTH
+from bench.config.overrides import last_values
+from bench.errors import UserError
+
+OWN = "own"
+"""The choice of `model` that takes everything from the user's model."""
+
+KEYS = ("model.pretrained", "model.module")
+"""The keys that name a model of the user's own."""
+
+HEADS = {
+    "ForMaskedLM": "masked-lm",
+    "ForCausalLM": "causal-lm",
+    "LMHeadModel": "causal-lm",
+    "ForSequenceClassification": "sequence-classification",
+    "ForTokenClassification": "token-classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForImageClassification": "image-classification",
+}
+"""How the classes of transformers end that have a task's head, where the end alone tells the task."""
+
+
+def choose_own(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides, with model=own before one that names a model, unless they choose `model`."""
+    values = last_values(overrides)
+    named = [key for key in KEYS if values.get(key, "null") not in ("null", "")]
+    if not named or "model" in values:
+        return list(overrides)
+    first = next(place for place, word in enumerate(overrides) if word.lstrip("+").startswith(f"{named[0]}="))
+    return [*overrides[:first], f"model={OWN}", *overrides[first:]]
+
+
+def name_model(pretrained: str | None, module: str | None) -> str:
+    """Return the folder's or hub id's last part, or the module's name in kebab case.
+
+    Raises:
+        UserError: neither is given.
+    """
+    if pretrained is not None:
+        return Path(pretrained).absolute().name
+    if module is None:
+        raise UserError(
+            f"model={OWN} is a model of your own, and none is given",
+            "set model.pretrained=… to a folder with a config.json or to a hub id, or choose another model",
+        )
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", re.split(r"[:.]", module)[-1]).lower()
+
+
+def is_random(pretrained: str | None) -> bool:
+    """Whether a model has random weights: there is no checkpoint, or a folder with a config.json alone."""
+    if pretrained is None:
+        return True
+    return Path(pretrained).is_dir() and not any(Path(pretrained).glob("*.safetensors"))
+
+
+def merge(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the saved configuration with what is given over it, also within its parts."""
+    merged = dict(saved)
+    if "num_labels" in given:  # these would count other ones
+        merged = {key: value for key, value in merged.items() if key not in ("id2label", "label2id")}
+    for key, value in given.items():
+        below = saved.get(key)
+        merged[key] = (
+            merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+        )
+    return merged
+
+
+def find_contradictions(given: Mapping[str, Any], saved: Mapping[str, Any], path: str = "") -> list[str]:
+    """Return sizes that differ, as `KEY=6, not 2`: what the shape or number of tensors may follow from.
+
+    These are whole numbers and lists of them, but for numbers of labels, tokens and probabilities.
+    """
+    found = []
+    for key, value in given.items():
+        there = saved.get(key, value)
+        if isinstance(value, Mapping) and isinstance(there, Mapping):
+            found += find_contradictions(value, there, f"{path}{key}.")
+        elif value != there and _is_size(value) and _is_size(there) and not _NO_SIZE.search(key):
+            found.append(f"{path}{key}={there}, not {value}")
+    return found
+
+
+_NO_SIZE = re.compile(r"num_labels|tokens?(_ids?)?$|drop|jitter|seed")
+
+
+def _is_size(value: Any) -> bool:
+    return value is None or (isinstance(value, list | int) and not isinstance(value, bool))
+
+
+def check_folder(pretrained: str | None, architecture: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse a folder that is no checkpoint, and one whose sizes a preset or the user contradicts.
+
+    Args:
+        pretrained: a hub id, which is not looked at here, or a folder.
+        architecture: of the preset; None without one.
+        given: `model.config`.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    folder = Path(pretrained or "")
+    if pretrained is None or not folder.is_dir():
+        return
+    saved = read_config(pretrained)
+    key = f"model.pretrained={pretrained}"
+    if saved is None:
+        raise UserError(f"{key} has no config.json", "give a folder that save_pretrained wrote")
+    kind = saved.get("model_type")
+    if kind is None and "auto_map" not in saved:
+        raise UserError(
+            f"{folder}/config.json has no model_type", "add the name that transformers has for it"
+        )
+    pickles = [path.name for path in sorted(folder.iterdir()) if path.name.startswith(_PICKLES)]
+    if is_random(pretrained) and pickles:
+        raise UserError(
+            f"{key} has its weights in {pickles[0]}, which is not read",
+            "save them as safetensors, or remove it",
+        )
+    if architecture not in (None, kind):
+        raise UserError(f"{key} is of model_type {kind}, and the preset of {architecture}", _DROP)
+    if architecture is None and is_random(pretrained):
+        return  # of other sizes its weights are random, too
+    if found := find_contradictions(given, saved):
+        raise UserError(contradiction(pretrained, found), _DROP)
+
+
+def contradiction(pretrained: str | None, found: Sequence[str]) -> str:
+    """Return what `find_contradictions` found as a sentence."""
+    return f"model.pretrained={pretrained} has {'; '.join(found)} as model.config says"
+
+
+_PICKLES = ("pytorch_model", "tf_model", "flax_model", "model.ckpt")
+_DROP = "leave model=… and these keys out: config.json says all sizes"
+
+
+def find_task(pretrained: str | None) -> str:
+    """Return the task of the one head that a folder's config.json names.
+
+    Raises:
+        UserError: it names none, or several, or there is no config.json here.
+    """
+    classes = (read_config(pretrained) or {}).get("architectures") or []
+    tasks = {task for name in classes for end, task in HEADS.items() if name.endswith(end)}
+    if len(tasks) != 1:
+        seen = f"names {' and '.join(classes)}" if classes else "names no head"
+        where = "config.json " + seen if pretrained and read_config(pretrained) else "nothing else says it"
+        raise UserError(f"model.task has no value, and {where}", "set model.task=…, such as masked-lm")
+    return tasks.pop()
+
+
+def read_config(pretrained: str | None) -> dict[str, Any] | None:
+    """Return what a folder's config.json holds; None for a hub id.
+
+    Raises:
+        UserError: it is not JSON.
+    """
+    file = Path(pretrained or "") / "config.json"
+    if pretrained is None or not file.is_file():
+        return None
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{file} is not JSON: {error}", "save the model anew with save_pretrained") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{file} is no mapping of keys", "save the model anew with save_pretrained")
+    return found
+
+
+def length(task: str) -> int | None:
+    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None of images."""
+    return None if task in WITHOUT_LENGTH else 64

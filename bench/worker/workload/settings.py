@@ -1,0 +1,128 @@
+"""The transformers configuration of a model: of a preset, a folder or a hub id, and what contradicts it."""
+
+import difflib
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import transformers
+from safetensors import SafetensorError
+
+from bench.config import layers, own, sizes
+from bench.config.model import Model
+from bench.errors import LaunchFailed
+
+
+def configuration(model: Model) -> Any:
+    """The transformers configuration; `use_cache` is off, since training has no use for it.
+
+    Raises:
+        LaunchFailed: `model.config` has keys that the architecture does not know, or other sizes than the
+            checkpoint.
+    """
+    if model.pretrained is None:
+        saved: dict[str, Any] = {}
+        kind = type(transformers.AutoConfig.for_model(model.architecture))
+    else:
+        loaded = transformers.AutoConfig.from_pretrained(
+            model.pretrained, trust_remote_code=model.trust_remote_code
+        )
+        kind, (saved, _) = type(loaded), loaded.get_config_dict(model.pretrained)
+        if not own.is_random(model.pretrained):
+            _refuse_other_sizes(model, loaded)
+    given = own.merge(saved, model.config)
+    settings = kind.from_dict(given)
+    _refuse_unknown(kind, model.config, known=saved, made=settings)
+    if model.size != sizes.PUBLISHED:
+        settings = kind.from_dict(_resized(settings, given, model))
+    settings.name_or_path = model.pretrained or ""
+    settings.use_cache = False
+    return settings
+
+
+@contextmanager
+def naming_what_cannot_be_read(model: Model) -> Iterator[None]:
+    """A missing, damaged or foreign model is the user's, and named; other errors keep their traceback."""
+    try:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        where = model.pretrained
+        if where is None:
+            raise
+        if "trust_remote_code" in str(error):
+            raise LaunchFailed(
+                "unsupported",
+                f"model.pretrained={where} needs the Python files that come with it, which run only with "
+                "model.trust_remote_code=true; read them before you set it.",
+            ) from error
+        kind = "folder" if Path(where).exists() else "hub id"
+        raise LaunchFailed("crashed", f"model.pretrained={where} ({kind}): {error}") from error
+
+
+def _refuse_other_sizes(model: Model, loaded: Any) -> None:
+    """Compare attributes, which have defaults and other names of the same (GPT-2's hidden_size is n_embd)."""
+    if model.architecture not in (None, loaded.model_type):
+        raise LaunchFailed(
+            "crashed",
+            f"model.pretrained={model.pretrained} is of model_type {loaded.model_type}, and the preset of "
+            f"{model.architecture}; leave model=… out.",
+        )
+    saved = {key: getattr(loaded, key) for key in model.config if hasattr(loaded, key)}
+    saved = {key: value.to_dict() if _is_settings(value) else value for key, value in saved.items()}
+    if found := own.find_contradictions(model.config, saved):
+        raise LaunchFailed(
+            "crashed", f"{own.contradiction(model.pretrained, found)}; leave model=… and these keys out."
+        )
+
+
+def _refuse_unknown(
+    kind: Any, given: Mapping[str, Any], *, known: Mapping[str, Any], made: Any, path: str = ""
+) -> None:
+    """Refuse keys that a configuration only keeps, and no model of its kind reads.
+
+    Args:
+        kind: the class of the configuration.
+        given: what is asked for.
+        known: what the checkpoint's own configuration has.
+        made: the configuration made of it.
+        path: of the part, such as `vision_config.`.
+    """
+    names = {*kind().to_dict(), *inspect.signature(kind.__init__).parameters, *kind.attribute_map, *known}
+    kept = made.to_dict()
+    for key, value in given.items():
+        part = getattr(made, key, None)
+        if isinstance(value, Mapping) and _is_settings(part):
+            below = known.get(key, {})
+            _refuse_unknown(type(part), value, known=below, made=part, path=f"{path}{key}.")
+        elif key not in names and key in kept:
+            close = difflib.get_close_matches(key, sorted(names), n=1)
+            remedy = f"did you mean model.config.{path}{close[0]}?" if close else "leave it out."
+            raise LaunchFailed(
+                "unsupported",
+                f"model.config.{path}{key} is not a key of transformers' {kind.__name__}; {remedy}",
+            )
+
+
+def _is_settings(value: Any) -> bool:
+    return isinstance(value, transformers.PretrainedConfig)
+
+
+def _resized(settings: Any, given: dict[str, Any], model: Model) -> dict[str, Any]:
+    """What to make a smaller configuration of: what is given, and what the rule changes of the defaults.
+
+    Raises:
+        LaunchFailed: a stack has a default number of layers, so that the coordinator cannot have counted it.
+    """
+    taken = inspect.signature(type(settings).__init__).parameters
+    known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
+    unnamed = [key for key in layers.keys(known) if key not in given]
+    if layers.parse(model.size) is not None and unnamed:
+        raise LaunchFailed(
+            "crashed",
+            f"model.size={model.size} needs every number of layers in model.config, which does not name "
+            f"{', '.join(unnamed)}; add it to the model's file.",
+        )
+    small = sizes.resize(known, model.size)
+    return {key: value for key, value in small.items() if key in given or value != known[key]}

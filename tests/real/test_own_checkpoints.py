@@ -1,0 +1,246 @@
+"""Checkpoints of the user's own: what fits is trained, and what does not is named, tensor by tensor."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.config.model import Model
+from bench.errors import LaunchFailed
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from bench.worker.workload import model as models  # noqa: E402 - it needs both
+from bench.worker.workload.settings import configuration  # noqa: E402 - it needs transformers
+
+BERT = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 32,
+}
+GPT2 = {"vocab_size": 96, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 32}
+
+
+def own(folder: Path | str | None, task: str = "masked-lm", **changes: Any) -> Model:
+    """What conf/model/own.yaml makes of a folder."""
+    figures: dict[str, Any] = {"architecture": None, "config": {}, "parameters": None, "source": None}
+    return Model(
+        name="own",
+        task=task,
+        micro_batch=2,
+        seq_len=8,
+        pretrained=None if folder is None else str(folder),
+        **figures | changes,
+    )
+
+
+def built(model: Model) -> Any:
+    return models.build(model, attention="eager", dropout=False, pretrained=True)
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    """Make config.json say something else than the weights."""
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    transformers.BertForMaskedLM(transformers.BertConfig(**BERT)).save_pretrained(tmp_path / "bert")
+    return tmp_path / "bert"
+
+
+@pytest.fixture
+def gpt2(tmp_path: Path) -> Path:
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**GPT2)).save_pretrained(tmp_path / "gpt2")
+    return tmp_path / "gpt2"
+
+
+def same_weights(model: Any, folder: Path, name: str) -> bool:
+    from safetensors.torch import load_file
+
+    return bool(torch.equal(model.state_dict()[name], load_file(folder / "model.safetensors")[name]))
+
+
+def test_a_folder_alone_gives_architecture_dimensions_and_weights(bert: Path, gpt2: Path) -> None:
+    model = built(own(bert))
+    assert same_weights(model, bert, "bert.encoder.layer.1.output.dense.weight")
+    assert getattr(model, models.NOTE) == ""
+    assert same_weights(built(own(gpt2, "causal-lm")), gpt2, "transformer.h.1.mlp.c_fc.weight")
+
+
+def test_without_the_checkpoints_weights_only_the_shapes_are_its(bert: Path) -> None:
+    model = models.build(own(bert), attention="eager", dropout=False)
+    assert not same_weights(model, bert, "bert.encoder.layer.1.output.dense.weight")
+    assert models.parameter_count(model) == models.parameter_count(built(own(bert)))
+
+
+def test_a_config_alone_is_trained_with_random_weights_in_float32(bert: Path) -> None:
+    (bert / "model.safetensors").unlink()
+    edit(bert, torch_dtype="bfloat16", dtype="bfloat16")
+    model = built(own(bert))
+    assert {value.dtype for value in model.parameters()} == {torch.float32}
+    assert len(model.bert.encoder.layer) == 2
+    assert len(built(own(bert, config={"num_hidden_layers": 3})).bert.encoder.layer) == 3
+    assert len(built(own(bert, size="layers:1")).bert.encoder.layer) == 1
+    assert len(built(own(bert, size="mini")).bert.encoder.layer) == 2
+
+
+def test_a_head_that_is_new_or_of_another_task_is_named(bert: Path, gpt2: Path) -> None:
+    note = getattr(built(own(bert, "sequence-classification")), models.NOTE)
+    assert "new for this task: bert.pooler.dense, classifier; of the checkpoint not used: cls.pred" in note
+    note = getattr(built(own(gpt2, "sequence-classification")), models.NOTE)
+    assert note == "new for this task: score"
+
+
+def test_a_checkpoint_of_a_base_model_gets_a_head(tmp_path: Path) -> None:
+    transformers.BertModel(transformers.BertConfig(**BERT)).save_pretrained(tmp_path)
+    note = getattr(built(own(tmp_path)), models.NOTE)
+    assert note.startswith("new for this task: cls.predictions")
+    assert note.endswith("of the checkpoint not used: pooler.dense")
+    edit(tmp_path, num_hidden_layers=1)
+    with pytest.raises(LaunchFailed, match=r"encoder.layer.1.*is unknown"):
+        built(own(tmp_path))
+
+
+def test_another_number_of_labels_makes_a_new_head(tmp_path: Path) -> None:
+    settings = transformers.BertConfig(**BERT, num_labels=3)
+    transformers.BertForSequenceClassification(settings).save_pretrained(tmp_path)
+    model = built(own(tmp_path, "sequence-classification"))
+    assert (model.classifier.out_features, getattr(model, models.NOTE)) == (3, "")
+    model = built(own(tmp_path, "sequence-classification", config={"num_labels": 5}))
+    assert (model.classifier.out_features, model.config.num_labels) == (5, 5)
+    assert getattr(model, models.NOTE) == "new for this task: classifier"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"num_hidden_layers": 1},
+            r"bert.encoder.layer.1.attention.output.LayerNorm.bias is unknown; .*more",
+        ),
+        (
+            {"num_hidden_layers": 3},
+            r"bert.encoder.layer.2.attention.output.LayerNorm.bias is missing; .*more",
+        ),
+        ({"vocab_size": 90}, r"word_embeddings.weight has the shape \[96, 32\], not \[90, 32\]"),
+        ({"type_vocab_size": 4}, r"token_type_embeddings.weight has the shape \[2, 32\], not \[4, 32\]"),
+    ],
+)
+def test_weights_that_do_not_fit_their_config_are_an_error(
+    bert: Path, changes: dict[str, int], sentence: str
+) -> None:
+    edit(bert, **changes)
+    with pytest.raises(LaunchFailed, match=sentence) as caught:
+        built(own(bert))
+    assert "do not fit BertForMaskedLM" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [("hidden_size", 64, "hidden_size=32, not 64"), ("num_hidden_layers", 1, "num_hidden_layers=2, not 1")],
+)
+def test_sizes_under_another_name_contradict_too(gpt2: Path, key: str, value: int, sentence: str) -> None:
+    with pytest.raises(LaunchFailed, match=sentence):
+        built(own(gpt2, "causal-lm", config={key: value}))
+
+
+def test_sizes_that_config_json_leaves_to_the_defaults_contradict_too(bert: Path) -> None:
+    config = json.loads((bert / "config.json").read_text())
+    del config["type_vocab_size"]
+    (bert / "config.json").write_text(json.dumps(config))
+    with pytest.raises(LaunchFailed, match="type_vocab_size=2, not 3"):
+        built(own(bert, config={"type_vocab_size": 3}))
+
+
+# --- keys that nothing reads ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config", "sentence"),
+    [
+        (
+            "bert",
+            {"num_hidden_layer": 1},
+            r"config.num_hidden_layer is not .*mean model.config.num_hidden_la",
+        ),
+        ("bert", {"label_smoothing": 0.1}, "model.config.label_smoothing is not a key of .* BertConfig"),
+        ("gpt2", {"n_layers": 1}, r"model.config.n_layers .* did you mean model.config.n_layer\?"),
+        (
+            "clip",
+            {"vision_config": {"num_hidden_layer": 1}},
+            r"model.config.vision_config.num_hidden_layer .* did you mean model.config.vision_config.num_h",
+        ),
+        ("vit", {"imagesize": 32}, r"model.config.imagesize .* did you mean model.config.image_size\?"),
+    ],
+)
+def test_a_key_that_the_architecture_does_not_know_is_refused(
+    architecture: str, config: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(LaunchFailed, match=sentence):
+        configuration(own(None, architecture=architecture, config=config))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config"),
+    [
+        ("gpt2", {"hidden_size": 32, "num_attention_heads": 2}),
+        (
+            "bert",
+            {"num_labels": 3, "problem_type": "regression", "use_cache": False, "classifier_dropout": 0.1},
+        ),
+        ("bert", {"id2label": {0: "a", 1: "b"}, "label2id": {"a": 0, "b": 1}, "pad_token_id": 1}),
+        ("clip", {"vision_config": {"num_hidden_layers": 1}, "text_config": {"vocab_size": 96}}),
+        ("llama", {"rope_theta": 1e6, "output_attentions": False, "tie_word_embeddings": True}),
+    ],
+)
+def test_keys_under_other_names_and_those_of_all_models_are_taken(
+    architecture: str, config: dict[str, Any]
+) -> None:
+    assert configuration(own(None, architecture=architecture, config=config))
+
+
+def test_a_mistyped_key_is_refused_beside_a_checkpoint_too(bert: Path) -> None:
+    with pytest.raises(LaunchFailed, match=r"model.config.hidden_dropout .*hidden_dropout_prob\?"):
+        configuration(own(bert, config={"hidden_dropout": 0.0}))
+    edit(bert, of_the_checkpoint="a")
+    assert configuration(own(bert, config={"of_the_checkpoint": "b"})).of_the_checkpoint == "b"
+
+
+# --- code that comes with a checkpoint ------------------------------------------------------------
+
+CODE = """
+from pathlib import Path
+from transformers import BertConfig, BertForMaskedLM
+Path(__file__).with_name("ran").touch()
+Path({marker!r}).touch()
+
+class MineConfig(BertConfig):
+    model_type = "mine"
+
+class MineModel(BertForMaskedLM):
+    config_class = MineConfig
+"""
+
+
+def test_code_of_a_checkpoint_runs_only_when_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, marker = tmp_path / "mine_code", tmp_path / "ran"
+    folder.mkdir()
+    (folder / "mine.py").write_text(CODE.format(marker=str(marker)))
+    classes = {"AutoConfig": "mine.MineConfig", "AutoModelForMaskedLM": "mine.MineModel"}
+    (folder / "config.json").write_text(json.dumps(BERT | {"model_type": "mine", "auto_map": classes}))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    with pytest.raises(LaunchFailed, match=r"run only with model.trust_remote_code=true; read them"):
+        built(own(folder))
+    assert not marker.exists()
+    model = built(own(folder, trust_remote_code=True))
+    assert marker.exists()
+    assert type(model).__name__ == "MineModel"
