@@ -74,7 +74,8 @@ def _comparisons_of(
     particular = part.overrides_by_model
     for model in particular if models is None else models:
         backends = plan.backend_overrides(overrides)
-        rest = [f"model={model}", *backends, *particular.get(model, []), *overrides]
+        key = "model.pretrained" if "/" in model else "model"  # the folder of a config.json, or a preset
+        rest = [f"{key}={model}", *backends, *particular.get(model, []), *overrides]
         line = [*plan.common, *part.overrides, *rest]
         config = compose(line)
         yield PlannedComparison(
