@@ -72,7 +72,8 @@ def _comparisons_of(
     part: PlanPart, plan: Plan, models: Sequence[str] | None, overrides: Sequence[str]
 ) -> Iterator[PlannedComparison]:
     particular = part.overrides_by_model
-    for model in particular if models is None else models:
+    folders = any("/" in model for model in particular)  # such a part takes no preset, and others no folder
+    for model in particular if models is None else [one for one in models if ("/" in one) == folders]:
         backends = plan.backend_overrides(overrides)
         key = "model.pretrained" if "/" in model else "model"  # the folder of a config.json, or a preset
         rest = [f"{key}={model}", *backends, *particular.get(model, []), *overrides]

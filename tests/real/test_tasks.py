@@ -95,7 +95,7 @@ def test_an_architecture_without_the_head_is_refused_with_the_tasks_that_it_has(
 
 
 def test_inputs_that_no_task_makes_are_named() -> None:
-    class NeedsMore(torch.nn.Module):
+    class NeedsMore(torch.nn.Module):  # type: ignore[name-defined]
         def forward(self, input_ids: Any, boxes: Any, labels: Any = None, **others: Any) -> None: ...
 
     with pytest.raises(LaunchFailed, match=r"^NeedsMore needs boxes, which this task does not make; "):
