@@ -32,6 +32,13 @@ def as_user_errors(overrides: Sequence[str] = ()) -> Iterator[None]:
             yield
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
             raise _user_error(error, overrides) from error
+        except (AssertionError, AttributeError) as error:
+            if "NoneType" not in str(error):
+                raise
+            raise UserError(
+                "the command line sets a part of what is null here, such as model.lora of most models",
+                "write the whole setting in a file of your own, as conf/model/llama-2-7b.yaml does",
+            ) from error
         except (ValueError, OSError, UserWarning) as error:  # what Hydra checks without a class of its own
             raise _user_error(error, overrides) from error
 

@@ -197,6 +197,8 @@ def test_a_key_that_the_architecture_does_not_know_is_refused(
         ),
         ("bert", {"id2label": {0: "a", 1: "b"}, "label2id": {"a": 0, "b": 1}, "pad_token_id": 1}),
         ("clip", {"vision_config": {"num_hidden_layers": 1}, "text_config": {"vocab_size": 96}}),
+        ("deberta-v2", {"share_att_key": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}),
+        ("t5", {"decoder_start_token_id": 0}),
         ("llama", {"rope_theta": 1e6, "output_attentions": False, "tie_word_embeddings": True}),
     ],
 )

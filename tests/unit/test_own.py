@@ -225,6 +225,23 @@ def test_a_size_within_a_part_contradicts_too() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "override",
+    ["++model.lora.rank=4", "model.lora.rank=4", "++model.lora.rnak=4", "model.lora={rank: 4, alpha: 8}"],
+)
+def test_a_part_of_what_is_null_is_refused(override: str) -> None:
+    assert refusal("model=bert-tiny", override) == (
+        "the command line sets a part of what is null here, such as model.lora of most models; write "
+        "the whole setting in a file of your own, as conf/model/llama-2-7b.yaml does."
+    )
+
+
+def test_a_mistyped_key_of_an_adapter_is_refused() -> None:
+    assert refusal("model=llama-2-7b", "++model.lora.rnak=4") == (
+        "model.lora.rnak is not a key of the configuration; did you mean model.lora.rank?"
+    )
+
+
 def test_another_number_of_labels_replaces_their_names() -> None:
     assert own.merge({"id2label": {"0": "a"}, "label2id": {"a": 0}}, {"num_labels": 3}) == {"num_labels": 3}
 

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,13 +97,26 @@ def _refuse_unknown(
         if isinstance(value, Mapping) and _is_settings(part):
             below = known.get(key, {})
             _refuse_unknown(type(part), value, known=below, made=part, path=f"{path}{key}.")
-        elif key not in names and key in kept:
+        elif key not in names and key in kept and not _is_read(kind, key):
             close = difflib.get_close_matches(key, sorted(names), n=1)
             remedy = f"did you mean model.config.{path}{close[0]}?" if close else "leave it out."
             raise LaunchFailed(
                 "unsupported",
                 f"model.config.{path}{key} is not a key of transformers' {kind.__name__}; {remedy}",
             )
+
+
+def _is_read(kind: Any, key: str) -> bool:
+    """Whether an architecture's own code reads a key that its configuration does not declare.
+
+    DeBERTa's `share_att_key` is one: `getattr(config, "share_att_key", False)`.
+    """
+    pattern = re.compile(rf"""config\.{re.escape(key)}\b|["']{re.escape(key)}["']""")
+    sources = Path(inspect.getfile(kind)).parent.glob("*.py")
+    other = re.compile(r"^(modeling_(tf|flax)_|convert_)")  # frameworks and formats that are not trained here
+    return any(
+        pattern.search(path.read_text(encoding="utf-8")) for path in sources if not other.match(path.name)
+    )
 
 
 def _is_settings(value: Any) -> bool:
