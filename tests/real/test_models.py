@@ -338,7 +338,7 @@ def test_the_best_attention_is_pytorchs_own_exactly_where_the_class_has_it(
         return compute(*values, **settings)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
-    tiny = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 64}
+    tiny = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 2}
     if architecture == "mobilenet_v2":
         tiny = {"image_size": 32}
     if architecture == "t5":

@@ -22,7 +22,7 @@ WAVES = {
     **{"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2, "vocab_size": 32},
 }
 PICTURES = {**TINY, "image_size": 32, "patch_size": 8, "encoder_stride": 8}
-CLIP = {"vision_config": PICTURES, "text_config": TINY}
+CLIP = {"vision_config": {**TINY, "image_size": 32, "patch_size": 8}, "text_config": TINY}
 SEGFORMER = {
     "depths": [1, 1],
     "hidden_sizes": [8, 16],
