@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from bench.advise.bounds import Bounds, exactly
 from bench.advise.effects import Choice, Effects
 from bench.advise.plain import PLAIN, PlainTraining, divisors, held_bytes
-from bench.config.choices import OTHER_UPDATES, SIXTEEN_BITS
+from bench.config.choices import BEST_ATTENTION, OTHER_UPDATES, SIXTEEN_BITS
 from bench.config.engine_options import format_engine_options
 from bench.config.schema import Config
 from bench.results.prediction import BYTES_OF_16_BITS
@@ -48,13 +48,13 @@ class Candidate:
 
 def choices_of(config: Config, name: str) -> dict[str, str]:
     """What a backend is, by the names and values of the results' columns; its parts are decided here."""
-    backend = config.backends[name]
+    backend, attention = config.backends[name], config.attention_of(name)
     return {
         "engine": backend.engine,
         "engine_options": format_engine_options(backend.engine_options),
         "optimizer": backend.optimizer_on(config.device.type),
         "sharding": backend.sharding,
-        "attention": config.attention_of(name),
+        "attention": "sdpa" if attention == BEST_ATTENTION else attention,  # predicted; the row says it
         "stack": backend.stack or stacks.own(),
         "precision": config.precision_of(name).name,
         "checkpointing": str(int(config.checkpointing_of(name))),

@@ -3,7 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.config.choices import ATTENTIONS, ENGINES, LOOPS, OPTIMIZERS, PRECISIONS, SHARDINGS
+from bench.config.choices import (
+    ATTENTIONS,
+    BEST_ATTENTION,
+    ENGINES,
+    LOOPS,
+    OPTIMIZERS,
+    PRECISIONS,
+    SHARDINGS,
+)
 from bench.config.fields import at_least, one_of
 from bench.setup.recipes import STACKS
 
@@ -21,7 +29,7 @@ class Backend:
     sharding: str = one_of(*SHARDINGS)
     # whose Python its ranks run on; what is null here and below is the comparison's
     stack: str | None = one_of(*STACKS, default=None)
-    attention: str | None = one_of(*ATTENTIONS, default=None)
+    attention: str | None = one_of(*ATTENTIONS, BEST_ATTENTION, default=None)
     precision: str | None = one_of(*PRECISIONS, default=None)
     checkpointing: bool | None = None
     workers: int | None = None  # of `Data`, as is the next

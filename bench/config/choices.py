@@ -76,10 +76,16 @@ OF_CLASSES = ("image-classification", "sequence-classification", "token-classifi
 OF_TOKENS = ("causal-lm", "masked-lm", "speech-recognition", "translation")
 """Tasks whose labels are tokens."""
 
-WITHOUT_LENGTH = ("image-classification",)
+WITHOUT_LENGTH = ("image-classification", "masked-image-modeling", "semantic-segmentation")
 """Tasks whose samples have no sequence length."""
 
+PREPARED = tuple(task for task in TASKS if task.replace("-", "_") in _modules("workload/preparation"))
+"""Tasks whose samples can be made of a real dataset."""
+
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
+BEST_ATTENTION = "best"
+"""The attention of a backend that leaves it to the rank: sdpa where transformers has the model with it."""
+
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 SIXTEEN_BITS = ("bf16", "fp16")
 """Precisions in which the matrix products run in 16 bits."""

@@ -56,7 +56,6 @@ def register() -> None:
         "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),
         "warmup_steps": lambda device: 10 if device == "cuda" else 3,
         "machine": name_folder,
-        "own_attention": lambda sdpa, stack: "sdpa" if stack in sdpa else "eager",
         "timeout_s": lambda device: 3600 if device == "cuda" else 900,
         "preheat_s": lambda device: 10.0 if device == "cuda" else 0.0,
     }

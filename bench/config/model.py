@@ -11,7 +11,6 @@ from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
 from bench.errors import UserError
 from bench.machine.environment import digest
-from bench.setup.recipes import STACKS
 
 ALL, HEAD = "all", "head"
 """Values of `Model.trained`."""
@@ -45,8 +44,6 @@ class Model:
     source: str | None  # where the dimensions were published
     micro_batch: int  # per rank, as published or customary
     seq_len: int | None  # null where a sample has none: images
-    # The stacks whose transformers has the model with torch's scaled_dot_product_attention.
-    sdpa: tuple[str, ...] = tuple(STACKS)
     longest: int | None = None  # tokens, where the model takes fewer than it has positions: RoBERTa
     size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only
@@ -60,8 +57,6 @@ class Model:
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
-        if unknown := [stack for stack in self.sdpa if stack not in STACKS]:
-            raise UserError(f"model.sdpa={unknown[0]} is not known", f"choose one of: {', '.join(STACKS)}")
         self._check_trained()
         if not own.is_random(self.pretrained) and self.size != PUBLISHED:
             raise UserError(

@@ -23,7 +23,11 @@ HEADS = {
     "ForSequenceClassification": "sequence-classification",
     "ForTokenClassification": "token-classification",
     "ForQuestionAnswering": "question-answering",
+    "ForMultipleChoice": "multiple-choice",
     "ForImageClassification": "image-classification",
+    "ForMaskedImageModeling": "masked-image-modeling",
+    "ForSemanticSegmentation": "semantic-segmentation",
+    "ForCTC": "speech-recognition-ctc",
 }
 """How the classes of transformers end that have a task's head, where the end alone tells the task."""
 

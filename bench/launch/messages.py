@@ -64,6 +64,7 @@ class PhaseFigures(Answer, frozen=True, kw_only=True):
 class Built(PhaseFigures, frozen=True, kw_only=True):
     """The model and everything before the first step are there."""
 
+    attention: str  # that the model has, where the rank was to choose
     parameters: int
     trainable_parameters: int
     padding_share: float | None  # padded positions / all positions; None where samples have no length

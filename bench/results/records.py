@@ -99,7 +99,7 @@ class Workload:
     model: str
     task: str
     precision: str
-    attention: str
+    attention: str  # empty until a rank has chosen it
     world_size: int
     micro_batch: int
     grad_accum: int

@@ -67,7 +67,8 @@ def plan_comparisons(
 def _comparisons_of(part: PlanPart, plan: Plan, overrides: Sequence[str]) -> Iterator[PlannedComparison]:
     backends = plan.backend_overrides(overrides)
     for model, own in part.overrides_by_model.items():
-        line = [*plan.common, *part.overrides, f"model={model}", *backends, *own, *overrides]
+        key = "model.pretrained" if "/" in model else "model"  # the folder of a config.json, or a preset
+        line = [*plan.common, *part.overrides, f"{key}={model}", *backends, *own, *overrides]
         config = compose(line)
         yield PlannedComparison(
             part=part.name,

@@ -101,5 +101,11 @@ def select_parts(
     parts = [part for part in plan.parts if names is None or part.name in names]
     if models is None:
         return parts
-    own = [{model: [*part.overrides_by_model.get(model, ())] for model in models} for part in parts]
-    return [msgspec.structs.replace(part, models=chosen) for part, chosen in zip(parts, own, strict=True)]
+    return [msgspec.structs.replace(part, models=_chosen(part, models)) for part in parts]
+
+
+def _chosen(part: PlanPart, models: Sequence[str]) -> dict[str, list[str]]:
+    """Of `models` those of this part's kind, each with what the part sets for it: presets, or folders."""
+    listed = part.overrides_by_model
+    folders = any("/" in model for model in listed)
+    return {model: list(listed.get(model, ())) for model in models if ("/" in model) == folders}

@@ -101,6 +101,7 @@ class FakeLosses(list[float]):
 class FakeTraining:
     """Takes exactly `step_seconds` a step and `sync_seconds` a synchronisation, and logs what was called."""
 
+    attention = "eager"
     parameters = 1000
     trainable_parameters = 1000
     padding_share = 0.25  # of the feed, which this is, too
@@ -275,6 +276,7 @@ class FakeGroup:
             case Build():
                 return Built(
                     **self._figures(5.0 + rank, rank) | {"host_peak_bytes": 100 << 20},
+                    attention="sdpa" if self.spec.attention == "best" else self.spec.attention,
                     parameters=1000,
                     trainable_parameters=1000,
                     padding_share=0.25,

@@ -232,16 +232,11 @@ def test_the_default_backends_are_those_of_the_stack(monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize(
-    ("model", "attention", "on_modern"),
-    [("bert-large", "sdpa", "sdpa"), ("t5-large", "eager", "sdpa"), ("swinv2-base", "eager", "eager")],
-)
-def test_pytorch_at_its_best_takes_its_own_attention_where_its_stack_has_the_model_with_it(
-    model: str, attention: str, on_modern: str
-) -> None:
-    config = compose([f"model={model}", "backend=[pytorch,pytorch_best,pytorch_best@modern,pytorch_sdpa]"])
-    assert config.attention_of("pytorch_best") == attention
-    assert config.attention_of("pytorch_best@modern") == on_modern
+def test_pytorch_at_its_best_leaves_its_attention_to_the_rank_unless_the_user_chooses() -> None:
+    backends = "backend=[pytorch,pytorch_best,pytorch_best@modern,pytorch_sdpa]"
+    config = compose([backends, "backends={pytorch_best@modern:{attention:eager}}"])
+    assert config.attention_of("pytorch_best") == "best"
+    assert config.attention_of("pytorch_best@modern") == "eager"
     assert config.attention_of("pytorch_sdpa") == "sdpa"  # asked for by name: refused where it is not there
 
 
@@ -666,7 +661,6 @@ REFUSED = [
         ["attention=flash"],
         "attention=flash is not known; choose one of: eager, sdpa, flash_attention_2.",
     ),
-    (["model.sdpa=[mordern]"], "model.sdpa=mordern is not known; choose one of: ort, modern."),
     (
         ["attention=flash_attention_2"],
         "attention=flash_attention_2 exists on CUDA devices in 16 bits only; choose attention=sdpa, or "

@@ -19,8 +19,9 @@ from bench.report.pages.support_matrix import TABLE, planned_models, read_matrix
 from bench.report.render.markdown import render_markdown
 from bench.results.records import Record
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from bench.sweeps import __main__ as sweeps
-from bench.sweeps import runner
+from bench.sweeps import comparisons, plan_file, runner
 from tests.support.factories import comparison, failed, record, workload
 from tests.support.reports import make_machine
 from tests.support.result_files import write_records
@@ -148,7 +149,7 @@ def test_make_matrix_measures_every_model_once_in_mini(
 
     monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
-    assert sweeps.main(["matrix", "device=cpu", *out]) == 0
+    assert sweeps.main(["matrix", "parts=models,choices", "device=cpu", *out]) == 0
     assert [name for name, _, _ in asked] == planned_models() + planned_models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
     assert asked[0][2] == ["study=matrix", "experiment=matrix", "model=bert-large", "device=cpu"]
@@ -156,6 +157,22 @@ def test_make_matrix_measures_every_model_once_in_mini(
     with (tmp_path / "reports" / TABLE).open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()
+
+
+def test_the_matrix_has_twenty_architectures_of_a_config_json_alone() -> None:
+    folders = [ROOT / folder for folder in planned_models("architectures")]
+    assert len(folders) >= 20
+    assert [sorted(path.name for path in folder.iterdir()) for folder in folders] == [["config.json"]] * len(
+        folders
+    )
+
+
+def test_a_preset_is_no_model_of_the_part_with_folders_nor_a_folder_of_the_others() -> None:
+    plan = plan_file.load_plan("matrix")
+    (part,) = plan_file.select_parts(plan, ["architectures"])
+    (others,) = plan_file.select_parts(plan, ["models"])
+    assert comparisons.plan_comparisons(plan, [part], ["gpt2"], []) == []
+    assert comparisons.plan_comparisons(plan, [others], ["conf/sweeps/architectures/gpt2"], []) == []
 
 
 def test_a_plan_of_which_everything_is_measured_says_so(

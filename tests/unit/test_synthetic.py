@@ -8,10 +8,12 @@ import pytest
 
 from bench.config.choices import TASKS, WITHOUT_LENGTH
 from bench.config.data import Data
+from bench.errors import LaunchFailed
+from bench.worker.workload import tasks
 from bench.worker.workload.synthetic import padding_share, synthetic
 from bench.worker.workload.tasks import IGNORED, Arrays
 
-TOKENS = tuple(task for task in TASKS if task not in ("image-classification", "speech-recognition"))
+TOKENS = tuple(task for task in TASKS if task not in WITHOUT_LENGTH and "speech" not in task)
 """The tasks whose input is a text."""
 
 SETTINGS: dict[str, Any] = {
@@ -21,6 +23,11 @@ SETTINGS: dict[str, Any] = {
     "num_channels": 3,
     "num_mel_bins": 4,
     "max_source_positions": 10,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 0,
+    "patch_size": 4,
+    "conv_kernel": [10, 3],
+    "conv_stride": [5, 2],
 }
 
 
@@ -70,9 +77,97 @@ def test_padding_is_on_the_right_and_never_carries_a_label(task: str) -> None:
         assert mask.sum(axis=1).min() >= 16
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_needs_a_length_exactly_if_its_samples_have_one(task: str) -> None:
+    def make() -> Arrays:
+        lengths = np.array([1, 1])
+        random = np.random.default_rng(0)
+        return tasks.make(task).synthetic(
+            SimpleNamespace(**SETTINGS), lengths=lengths, seq_len=None, random=random
+        )
+
+    if task in WITHOUT_LENGTH:
+        assert {len(array) for array in make().values()} == {2}
+    else:
+        with pytest.raises(AssertionError, match=r"config\.schema sees to it"):
+            make()
+
+
+@pytest.mark.parametrize("task", ["sequence-classification", "image-classification"])
+@pytest.mark.parametrize(
+    ("settings", "shape"),
+    [
+        ({"num_labels": 1}, (8,)),
+        ({"problem_type": "regression"}, (8, 5)),
+        ({"problem_type": "multi_label_classification"}, (8, 5)),
+    ],
+)
+def test_numbers_are_learnt_where_the_configuration_says_so(
+    task: str, settings: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    labels = made(task, **settings)[0]["labels"]
+    assert labels.shape == shape
+    assert labels.dtype == np.dtype(np.float32)
+    if settings.get("problem_type") == "multi_label_classification":
+        assert {*labels.ravel().tolist()} == {0, 1}
+
+
+def test_a_picture_has_the_size_of_the_configuration_or_of_one_inside_it_or_the_usual_one() -> None:
+    def pixels(**settings: Any) -> tuple[int, ...]:
+        random = np.random.default_rng(0)
+        found = SimpleNamespace(num_labels=3, **settings)
+        task = tasks.make("semantic-segmentation")
+        batch = task.synthetic(found, lengths=np.array([1]), seq_len=None, random=random)
+        assert batch["labels"].shape == (1, *batch["pixel_values"].shape[2:])
+        return batch["pixel_values"].shape
+
+    assert pixels(image_size=[6, 8], num_channels=1) == (1, 1, 6, 8)
+    assert pixels(vision_config=SimpleNamespace(model_type="clip", image_size=10)) == (1, 3, 10, 10)
+    assert pixels() == (1, 3, 224, 224)
+
+
+@pytest.mark.parametrize(
+    ("task", "key"),
+    [
+        *(
+            ("masked-lm", "vocab_size"),
+            ("speech-recognition", "num_mel_bins"),
+            ("multiple-choice", "vocab_size"),
+        ),
+        *(("speech-recognition-ctc", "conv_kernel"), ("masked-image-modeling", "patch_size")),
+        *(("translation", "decoder_start_token_id"), ("sequence-classification", "pad_token_id")),
+    ],
+)
+def test_what_a_task_reads_and_a_configuration_lacks_is_named_with_its_key(task: str, key: str) -> None:
+    settings: dict[str, Any] = {key: None}
+    with pytest.raises(LaunchFailed, match=rf"has no {key}, .* set \+\+model\.config\.{key}=…") as caught:
+        made(task, **settings)
+    assert caught.value.status == "unsupported"
+
+
+def test_ctc_has_a_position_for_every_token_and_a_blank_between() -> None:
+    for batch in made("speech-recognition-ctc", feat_extract_norm="layer"):
+        waves, mask = batch["input_values"], batch["attention_mask"]
+        samples = mask.sum(axis=1)
+        positions = ((samples - 10) // 5 + 1 - 3) // 2 + 1
+        words = batch["labels"] != IGNORED
+        assert positions.max() <= 64
+        assert (2 * words.sum(axis=1) <= np.maximum(2, positions)).all()
+        assert (waves[mask == 0] == 0).all()
+        assert (batch["labels"][words] != 0).all(), "0 is the blank"
+
+
+def test_equally_many_patches_of_each_picture_are_hidden() -> None:
+    for batch in made("masked-image-modeling"):
+        assert batch["bool_masked_pos"].shape == (8, 9)
+        assert (batch["bool_masked_pos"].sum(axis=1) == 5).all()
+
+
 @pytest.mark.parametrize("task", TOKENS)
 @pytest.mark.parametrize("padding", [None, 0, 7, 103, 999])
 def test_the_models_own_padding_pads_and_nothing_else_does(task: str, padding: int | None) -> None:
+    if padding is None and task == "sequence-classification":
+        pytest.skip("it needs one")
     for batch in made(task, pad_token_id=padding):
         ids, mask = batch["input_ids"], batch["attention_mask"]
         assert (ids[mask == 0] == (padding or 0)).all()
@@ -141,7 +236,7 @@ def test_what_is_a_text_has_a_share_of_padding(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_numbers_are_64_bits_wide_where_they_are_whole(task: str) -> None:
     kinds = {value.dtype for batch in made(task) for value in batch.values()}
-    assert kinds <= {np.dtype(np.int64), np.dtype(np.float32)}
+    assert kinds <= {np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.bool_)}
 
 
 def test_every_row_has_a_label() -> None:

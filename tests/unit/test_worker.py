@@ -24,6 +24,7 @@ from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sample import GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.on_device.rank import DeviceRank
+from bench.worker.rank.child import in_a_line
 from bench.worker.rank.rank import Rank, serve
 from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_spec
@@ -132,6 +133,34 @@ def test_cpu_seconds_and_the_host_s_peak_are_real(rank: TorchRank) -> None:
 )
 def test_an_exception_becomes_a_status(error: Exception, status: str) -> None:
     assert TorchRank(a_spec(), rank=0, local_rank=0).status_of(error) == status
+
+
+SOURCE = "/onnxruntime_src/orttraining/orttraining/python/orttraining_pybind_state.cc:548"
+SIGNATURE = "onnxruntime::python::addObjectMethods(pybind11::module&)::<lambda(Builder*, const Config&)>"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            f"{SOURCE} {SIGNATURE} [ONNXRuntimeError] : 1 : FAIL : This is an invalid model. Error: "
+            "Duplicate definition of name (_grad).",
+            "RuntimeError: FAIL : This is an invalid model. Error: Duplicate definition of name (_grad).",
+        ),
+        (
+            f"{SOURCE} {SIGNATURE} gradient_builder != nullptr was false. No gradient of Resize.\n",
+            "RuntimeError: No gradient of Resize.",
+        ),
+        (
+            f"Traceback (most recent call last):\n  File x.py\nRuntimeError: {SOURCE} {SIGNATURE}{' ' * 300}"
+            "[ONNXRuntimeError] : 1 : FAIL : [ShapeInferenceError] Dimension 3 is not 4",
+            "RuntimeError: FAIL : [ShapeInferenceError] Dimension 3 is not 4",
+        ),
+        ("[ONNXRuntimeError] : 9 : no source file", "RuntimeError: [ONNXRuntimeError] : 9 : no source file"),
+    ],
+)
+def test_a_line_has_onnx_runtimes_reason_and_not_its_c_signature(words: str, line: str) -> None:
+    assert in_a_line(RuntimeError(words)) == line
 
 
 def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:

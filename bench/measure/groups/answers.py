@@ -31,6 +31,7 @@ def mean_of_known(values: Sequence[float | None]) -> float | None:
 def model_figures(built: Sequence[Built]) -> dict[str, Any]:
     """What a workload holds once there is a model, from the answers to `build`."""
     return {
+        "attention": built[0].attention,
         "parameters": built[0].parameters,
         "trainable_parameters": built[0].trainable_parameters,
         "weights": built[0].weights,

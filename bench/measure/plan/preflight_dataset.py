@@ -18,7 +18,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from bench.config import python_docs, sizes
-from bench.config.choices import CONF
+from bench.config.choices import CONF, PREPARED
 from bench.config.schema import Config, global_batch
 from bench.errors import UserError
 from bench.machine.variables import worker_variables
@@ -107,6 +107,11 @@ def check_dataset(config: Config) -> None:
         _check_python_docs(config)
     if config.data.name != "hf":
         return
+    if config.model.task not in PREPARED:
+        raise UserError(
+            f"data=hf has no preparation for model.task={config.model.task}",
+            f"choose data=synthetic, or one of: {', '.join(PREPARED)}",
+        )
     _check_packages(config)
     _check_folders(config)
     if sys.stderr.isatty():

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bench.config import identity, layers, own, python_docs, sizes
+from bench.config.choices import BEST_ATTENTION
 from bench.config.data import Data
 from bench.config.engine_options import format_engine_options
 from bench.config.model import Model
@@ -82,7 +83,7 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
         model=model.name,
         task=model.describe_task(),
         precision=spec.precision.name,
-        attention=spec.attention,
+        attention="" if spec.attention == BEST_ATTENTION else spec.attention,
         world_size=config.device.world_size,
         micro_batch=spec.micro_batch,
         grad_accum=spec.grad_accum,

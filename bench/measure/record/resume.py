@@ -118,7 +118,7 @@ def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *,
         chosen = CHOSEN if record.workload.batch_rule == "max" else (*CHOSEN, "micro_batch")
         for column in chosen:
             before, now = rows[column].iloc[-1], getattr(record.workload, column)
-            if not pd.isna(before) and before not in ("", now):
+            if not pd.isna(before) and "" not in (before, now) and before != now:
                 raise UserError(
                     f"{file} was measured with {column}={before}, and this comparison has {now}",
                     "move that file away, or choose another folder with study=…",

@@ -15,7 +15,10 @@ _BY_TASK = {
     "causal-lm": DECODERS,
     "translation": ENCODER_DECODERS,
     "image-classification": VISION,
+    "masked-image-modeling": VISION,
+    "semantic-segmentation": VISION,
     "speech-recognition": SPEECH,
+    "speech-recognition-ctc": SPEECH,
 }
 """Tasks that only one kind of model has."""
 

@@ -111,7 +111,7 @@ def _place(summary: BackendSummary) -> tuple[str, str, str]:
 
 
 def _what_runs(summary: BackendSummary) -> str:
-    attention = f", {summary.attention} attention" if summary.attention != "eager" else ""
+    attention = f", {summary.attention} attention" if summary.attention not in ("", "eager") else ""
     return f"{summary.engine} + {summary.optimizer} + {summary.sharding}{attention}; {summary.stack} stack"
 
 

@@ -81,6 +81,7 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
 def workload(rows: pd.DataFrame) -> str:
     """Model, task and everything that fixes the work of a step."""
     parameters, padding = rows["parameters"].dropna(), rows["padding_share"].dropna()
+    attention = distinct_text(rows, "attention")  # empty if the rank that chooses it built no model
     parts = [
         f"{distinct_text(rows, 'model')} ({distinct_text(rows, 'task')})",
         "" if parameters.empty else f"{int(parameters.max()):,} parameters",
@@ -89,7 +90,7 @@ def workload(rows: pd.DataFrame) -> str:
         _length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
         usual(rows, "precision"),
-        f"{distinct_text(rows, 'attention')} attention",
+        attention and f"{attention} attention",
         *_particulars(rows).values(),
     ]
     return ", ".join(filter(None, parts))
@@ -224,7 +225,7 @@ def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
         "batch": f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}{accumulated}",
         "length": _length(rows),
         "precision": usual(rows, "precision"),
-        "attention": f"{attention} attention" if attention != "eager" else "",
+        "attention": f"{attention} attention" if attention not in ("", "eager") else "",
         **_particulars(rows),
         "memory limit": "" if at_largest_batch(rows) else _memory_limit(rows),  # else it is in the heading
     }

@@ -7,6 +7,7 @@ in the processes that measure it. Checked against onnxruntime-training 1.19.2, t
 import json
 import os
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,6 +52,9 @@ ELEMENT_TYPES = {
     torch.float16: onnx.TensorProto.FLOAT16,
     torch.bfloat16: onnx.TensorProto.BFLOAT16,
 }
+
+SHAPE_INFERENCE = ("onnx", "onnxruntime", "sympy")
+"""Packages whose Python computes before anything is trained."""
 
 SIXTEEN_BITS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
@@ -181,12 +185,13 @@ class Engine:
         # ONNX Runtime's own exceptions (NotImplemented, Fail, InvalidGraph …) have no common base class.
         if type(error).__module__.startswith("onnxruntime."):
             return "unsupported"
-        # A kernel that finds out only while running has no exception of its own: "does not support", or a
-        # product without elements, where an expert gets no token. Out of memory was handled before this.
-        message = str(error)
-        lacks_kernel = "does not support" in message or "pass execution" in message
-        is_of_onnxruntime = isinstance(error, RuntimeError) and "onnxruntime" in message
-        return "unsupported" if is_of_onnxruntime and lacks_kernel else None
+        # What its C++ raises while it builds the gradient graph, or while a kernel runs, is a RuntimeError
+        # that names its source file. Out of memory was handled before this.
+        if isinstance(error, RuntimeError) and "onnxruntime" in str(error).lower():
+            return "unsupported"
+        # Its Python infers shapes with what onnx and sympy raise.
+        frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        return "unsupported" if frames and frames[-1].split(".")[0] in SHAPE_INFERENCE else None
 
 
 def _read_back_options(manager: Any) -> dict[str, int]:

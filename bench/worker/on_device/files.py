@@ -14,6 +14,7 @@ BATCHES = "batches.safetensors"
 class DeviceFiles(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What is known of the model and its data where the artifacts are made."""
 
+    attention: str  # of the model
     parameters: int  # of the model, tied ones counted once
     trainable: int
     padding_share: float | None  # of the batches; None where samples have no length

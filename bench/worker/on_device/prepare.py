@@ -76,7 +76,7 @@ def prepare(spec: WorkerSpec, folder: Path) -> DeviceFiles:
     onnxruntime.set_default_logger_severity(3)  # else a line for every optimisation that it tries
     torch.set_num_threads(spec.threads)
     torch.manual_seed(spec.seed)
-    model = models.build(spec.model, attention=spec.attention, dropout=spec.dropout)
+    model = models.build(spec.model, attention=spec.attention, dropout=spec.dropout, backend=spec.backend)
     initial_state.load(model, spec, 0, torch.device("cpu"))
     statistics = next((name for name, _ in model.named_buffers() if name.endswith(RUNNING)), None)
     if statistics is not None:
@@ -101,6 +101,7 @@ def prepare(spec: WorkerSpec, folder: Path) -> DeviceFiles:
         folder / BATCHES,
     )
     return DeviceFiles(
+        attention=models.attention_of(model, spec.attention),
         parameters=models.parameter_count(model),
         trainable=models.parameter_count(model, trainable=True),
         padding_share=feed.padding_share,

@@ -65,6 +65,7 @@ class DeviceTraining(AnyTraining):
         self._open(folder / CHECKPOINT)
         self.parameters = self._prepared.parameters
         self.trainable_parameters = self._prepared.trainable
+        self.attention = self._prepared.attention
         self.loaded_bytes = artifact_bytes(folder)
         self.weights = ""  # the reference's row says it
         self.feed = self.engine = self

@@ -22,6 +22,7 @@ class AnyTraining(Protocol):
     imported_at: float
     host_runtime_bytes: int | None
     loaded_bytes: int
+    attention: str
     weights: str
     parameters: int
     trainable_parameters: int

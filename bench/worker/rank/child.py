@@ -1,6 +1,7 @@
 """Work in a process of its own, for what a rank must not import: it answers through a file."""
 
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -81,9 +82,15 @@ def is_out_of_memory(error: Exception) -> bool:
     return named or tells_of_memory(str(error))
 
 
+_BEFORE_REASON = re.compile(
+    r".*/onnxruntime_src/.*?(?:\[ONNXRuntimeError\] : \d+ : |was false\. )", re.DOTALL
+)
+"""A source file of ONNX Runtime's and a C++ signature: they stand before the reason and are longer."""
+
+
 def in_a_line(error: Exception) -> str:
     """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters."""
-    words = str(error)
+    words = _BEFORE_REASON.sub("", str(error), count=1).strip()
     if len(words) > LONGEST_MESSAGE:
         words = last_error(words) or words.strip().splitlines()[0]
     return f"{type(error).__name__}: {words}"

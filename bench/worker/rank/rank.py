@@ -89,6 +89,7 @@ class Rank(ABC):
             **self._figures(seconds),
             import_seconds=training.imported_at - start,
             loaded_bytes=training.loaded_bytes,
+            attention=training.attention,
             parameters=training.parameters,
             trainable_parameters=training.trainable_parameters,
             padding_share=training.feed.padding_share,

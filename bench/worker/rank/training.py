@@ -44,8 +44,10 @@ class Training(AnyTraining):
             attention=spec.attention,
             dropout=spec.dropout,
             checkpointing=spec.checkpointing,
+            backend=spec.backend,
             pretrained=spec.saves_initial_state,
         )
+        self.attention = models.attention_of(model, spec.attention)
         if spec.saves_initial_state:
             initial_state.save(model, spec, rank)
         initial_state.load(model, spec, rank, self.device)

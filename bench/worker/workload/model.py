@@ -15,6 +15,7 @@ import transformers
 import transformers.models.bert.modeling_bert
 
 from bench.config import own
+from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed
 from bench.worker.workload import adapters, layers, tasks
@@ -25,6 +26,9 @@ from bench.worker.workload.settings import configuration, naming_what_cannot_be_
 NOTE = "weights_note"
 """The attribute of a model, and the key of a file of weights, that says what of a checkpoint was not used."""
 
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""The kinds of `*args` and `**kwargs`, which need no value."""
+
 _NO_ATTENTION = re.compile(
     r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
 )
@@ -32,17 +36,24 @@ _NO_ATTENTION = re.compile(
 
 
 def build(
-    model: Model, *, attention: str, dropout: bool, checkpointing: bool = False, pretrained: bool = False
+    model: Model,
+    *,
+    attention: str,
+    dropout: bool,
+    checkpointing: bool = False,
+    pretrained: bool = False,
+    backend: str = "",
 ) -> torch.nn.Module:
     """The model in float32 on the CPU, in training mode.
 
     Args:
         model: architecture, dimensions and task.
-        attention: transformers' `attn_implementation`.
+        attention: transformers' `attn_implementation`, or BEST_ATTENTION, which leaves it to transformers.
         dropout: False switches off every dropout, drop-path and other noise, for parity checks.
         checkpointing: keep no activations within a layer, and compute them again in the backward pass.
         pretrained: load the checkpoint, if there is one: what is to be said of it is the attribute `NOTE`.
             Otherwise the weights are random: they are read from the initial state, or only shapes count.
+        backend: that has this attention, for messages.
 
     Raises:
         LaunchFailed: the pretrained weights cannot be had, or the architecture lacks what was asked for.
@@ -50,14 +61,16 @@ def build(
     head = getattr(transformers, tasks.make(model.task).head)
     with naming_what_cannot_be_read(model):
         settings = configuration(model)
+        if not model.trust_remote_code:  # which may bring a head of its own
+            _check_head(settings, model.task)
         if not dropout:
             switch_off_dropout(settings)
         chosen = {
-            "attn_implementation": attention,
+            "attn_implementation": None if attention == BEST_ATTENTION else attention,
             "torch_dtype": torch.float32,  # whatever config.json says that weights were saved in
             "trust_remote_code": model.trust_remote_code,
         }
-        with _naming_missing_attention(attention, settings.model_type):
+        with _naming_missing_attention(attention, settings.model_type, backend):
             if not pretrained or own.is_random(model.pretrained):
                 built = head.from_config(settings, **chosen)
             else:
@@ -81,6 +94,11 @@ def build(
     return built.train()
 
 
+def attention_of(model: Any, asked: str) -> str:
+    """The attention of a model that `build` was asked to give this one."""
+    return str(model.config._attn_implementation) if asked == BEST_ATTENTION else asked
+
+
 def switch_off_dropout(settings: Any) -> None:
     """Make a configuration deterministic.
 
@@ -102,23 +120,51 @@ def parameter_count(model: torch.nn.Module, *, trainable: bool = False) -> int:
 
 
 def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
-    """Those of `names` that the model's forward takes (FNet, for one, takes no attention mask)."""
+    """Those of `names` that the model's forward takes (FNet, for one, takes no attention mask).
+
+    Raises:
+        LaunchFailed: it needs others, too.
+    """
     taken = inspect.signature(model.forward).parameters
+    needed = [name for name, one in taken.items() if one.default is one.empty and one.kind not in _REST]
+    if missing := [name for name in needed if name not in names]:
+        raise LaunchFailed(
+            "unsupported",
+            f"{type(model).__name__} needs {', '.join(missing)}, which this task does not make; "
+            "choose another model.task.",
+        )
     return [name for name in names if name in taken]
 
 
+def _check_head(settings: Any, task: str) -> None:
+    """Refuse an architecture without a head for the task, and name the tasks for which it has one."""
+    fitting = [
+        name
+        for name in TASKS
+        if type(settings) in getattr(transformers, tasks.make(name).head)._model_mapping
+    ]
+    if task not in fitting:
+        raise LaunchFailed(
+            "unsupported",
+            f"transformers {transformers.__version__} has no {settings.model_type} for model.task={task}; "
+            + (f"choose model.task={' or '.join(fitting)}." if fitting else "choose another model."),
+        )
+
+
 @contextmanager
-def _naming_missing_attention(attention: str, architecture: str) -> Iterator[None]:
+def _naming_missing_attention(attention: str, architecture: str, backend: str) -> Iterator[None]:
     """An attention that a model or this machine has not: transformers refuses it, in words that vary."""
     try:
         yield
     except (ImportError, ValueError) as error:
         if attention == "eager" or not _NO_ATTENTION.search(str(error)):
             raise
+        setting = f"backends.{backend}.attention=eager"
+        if "@" in backend:  # in a dotted key Hydra takes it for its own
+            setting = f"'backends={{{backend}:{{attention:eager}}}}'"
         raise LaunchFailed(
             "unsupported",
-            f"attention={attention} cannot be had for model.architecture={architecture}; "
-            "choose attention=eager.",
+            f"attention={attention} cannot be had for model.architecture={architecture}; set {setting}.",
             details=str(error),
         ) from error
 

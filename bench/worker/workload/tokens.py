@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import IGNORED, Integers
+from bench.worker.workload.tasks import IGNORED, Integers, setting
 
 MASKED_SHARE = 0.15
 """Share of the real tokens that BERT predicts; of these 80 % become [MASK] and 10 % a random token.
@@ -21,14 +21,14 @@ def real_positions(lengths: Integers, seq_len: int | None) -> Integers:
 
 def padding_token(settings: Any) -> int:
     """The id that pads: the model's own, since some take positions or the last token from it, else 0."""
-    token = getattr(settings, "pad_token_id", None)
-    return token if token is not None and 0 <= token < settings.vocab_size else 0
+    token: int = setting(settings, "pad_token_id", 0)
+    return token if 0 <= token < setting(settings, "vocab_size") else 0
 
 
 def draw(settings: Any, *, mask: Integers, random: np.random.Generator) -> Integers:
     """Random ids where `mask` is 1, the padding's, and only there, where it is 0: int64, shaped as `mask`."""
     padding = padding_token(settings)
-    ids = random.integers(0, settings.vocab_size - 1, size=mask.shape, dtype=np.int64)
+    ids = random.integers(0, setting(settings, "vocab_size") - 1, size=mask.shape, dtype=np.int64)
     return np.where(mask.astype(bool), _skip(padding, ids), padding)
 
 

@@ -8,7 +8,19 @@ from bench.worker.workload.preparation.source import first_words
 
 
 def classes(dataset: Any, column: str, context: Any) -> dict[Any, int]:
-    """What each label of a column becomes, as `numbering` says."""
+    """What each label of a sample becomes, as `numbering` says.
+
+    Raises:
+        UserError: the model learns no classes.
+    """
+    settings = context.settings
+    problem = getattr(settings, "problem_type", None)
+    if settings.num_labels == 1 or problem not in (None, "single_label_classification"):
+        raise UserError(
+            f"{context.where(column)} holds classes, and model.config.num_labels={settings.num_labels} with "
+            f"problem_type={problem or 'null'} learns numbers; set data=synthetic, or "
+            "++model.config.num_labels to two classes or more and ++model.config.problem_type=null."
+        )
     try:
         labels = dataset.unique(column)
     except Exception:  # of lists there is no such thing

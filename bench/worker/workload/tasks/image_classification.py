@@ -4,26 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays, Integers
+from bench.worker.workload.tasks import Arrays
+from bench.worker.workload.tasks._images import ImageTask
+from bench.worker.workload.tasks._labels import draw_labels
 
 
-class Task:
-    """Predicts a class of the picture. A picture has no length, and nothing of it is padding."""
+class Task(ImageTask):
+    """Predicts a class of the picture."""
 
     head = "AutoModelForImageClassification"
 
-    def synthetic(
-        self,
-        settings: Any,
-        *,
-        lengths: Integers,
-        seq_len: int | None,  # noqa: ARG002 - bench.config.schema sees to it that there is none
-        random: np.random.Generator,
-    ) -> Arrays:
-        """Normal noise, as pixels are after normalisation: float32 (micro_batch, channels, height, width)."""
-        height, width = np.broadcast_to(settings.image_size, 2).tolist()
-        pixels = (len(lengths), settings.num_channels, height, width)
-        return {
-            "pixel_values": random.standard_normal(pixels, dtype=np.float32),
-            "labels": random.integers(0, settings.num_labels, size=len(lengths), dtype=np.int64),
-        }
+    def targets(self, settings: Any, shape: tuple[int, int, int, int], random: np.random.Generator) -> Arrays:
+        """Random labels."""
+        return draw_labels(settings, count=shape[0], random=random)

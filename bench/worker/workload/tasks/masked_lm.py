@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays, Integers
+from bench.worker.workload.tasks import Arrays, Integers, setting
 from bench.worker.workload.tasks._text import TextTask
 from bench.worker.workload.tokens import hidden, padding_token
 
@@ -19,13 +19,13 @@ class Task(TextTask):
 
     def targets(self, settings: Any, ids: Integers, mask: Integers, random: np.random.Generator) -> Arrays:
         """Some of the tokens, which are hidden among the inputs."""
-        padding = padding_token(settings)
-        mask_token = MASK_TOKEN % settings.vocab_size
+        padding, vocabulary = padding_token(settings), setting(settings, "vocab_size")
+        mask_token = MASK_TOKEN % vocabulary
         inputs, labels = hidden(
             ids,
             eligible=mask == 1,
             mask_token=mask_token if mask_token != padding else mask_token + 1,
-            vocabulary=settings.vocab_size,
+            vocabulary=vocabulary,
             padding=padding,
             random=random,
         )

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays, Integers
+from bench.worker.workload.tasks import Arrays, Integers, setting
+from bench.worker.workload.tasks._labels import draw_labels
 from bench.worker.workload.tasks._text import TextTask
 
 
@@ -14,6 +15,7 @@ class Task(TextTask):
     head = "AutoModelForSequenceClassification"
 
     def targets(self, settings: Any, ids: Integers, mask: Integers, random: np.random.Generator) -> Arrays:
-        """Random classes, shape (micro_batch,)."""
+        """Random labels of whole texts."""
         del mask
-        return {"labels": random.integers(0, settings.num_labels, size=len(ids), dtype=np.int64)}
+        setting(settings, "pad_token_id")  # by which decoders find the last real token
+        return draw_labels(settings, count=len(ids), random=random)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import IGNORED, Arrays, Integers
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers, setting
 from bench.worker.workload.tokens import draw, real_positions
 
 FRAMES_PER_POSITION = 2
@@ -23,8 +23,10 @@ class Task:
         self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
     ) -> Arrays:
         """Normal noise, float32 of shape (micro_batch, mel bins, frames), and random tokens."""
-        frames = FRAMES_PER_POSITION * settings.max_source_positions
-        speech = random.standard_normal((len(lengths), settings.num_mel_bins, frames), dtype=np.float32)
+        frames = FRAMES_PER_POSITION * setting(settings, "max_source_positions")
+        bins = setting(settings, "num_mel_bins")
+        setting(settings, "decoder_start_token_id")  # which the model puts before its labels
+        speech = random.standard_normal((len(lengths), bins, frames), dtype=np.float32)
         mask = real_positions(lengths, seq_len)
         ids = draw(settings, mask=mask, random=random)
         return {"input_features": speech, "labels": np.where(mask == 1, ids, IGNORED)}

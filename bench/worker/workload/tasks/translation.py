@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import IGNORED, Arrays, Integers
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers, setting
 from bench.worker.workload.tasks._text import TextTask
 from bench.worker.workload.tokens import draw
 
@@ -17,5 +17,6 @@ class Task(TextTask):
     def targets(self, settings: Any, ids: Integers, mask: Integers, random: np.random.Generator) -> Arrays:
         """Random tokens again; a translation is as long as its source."""
         del ids
+        setting(settings, "decoder_start_token_id")  # which the model puts before its labels
         translated = draw(settings, mask=mask, random=random)
         return {"labels": np.where(mask == 1, translated, IGNORED)}
