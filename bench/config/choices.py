@@ -70,6 +70,9 @@ LOOPS = ("bare", *_modules("loops"))
 
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
+OWN_TASK = "own"
+"""The task of a module of the user's own, which has no head of transformers: what its loss asks for."""
+
 WITHOUT_LENGTH = ("image-classification",)
 """Tasks whose samples have no sequence length."""
 

@@ -37,6 +37,7 @@ def register() -> None:
         "own_name": own.name_model,
         "own_task": own.find_task,
         "own_length": own.length,
+        "own_sdpa": own.stacks_with_sdpa,
         "default_precision": lambda device: hardware.default_precision(device or hardware.default_device()),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
         "default_reference": choose_reference,

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.config.choices import RENDEZVOUS
 from bench.config.model import ALL
+from bench.config.module_file import hash_code
 from bench.config.schema import Config
 from bench.machine import fingerprint
 from bench.machine.environment import digest
@@ -49,13 +50,15 @@ def measured_settings(config: Config) -> dict[str, Any]:
 
 
 def config_hash(config: Config) -> str:
-    """Return a hash of what is measured: the settings, and the weights if they lie in a folder."""
+    """Return a hash of what is measured: the settings, weights in a folder, and a user's code."""
     plain: dict[str, Any] = measured_settings(config)
     folder = Path(config.model.pretrained or "")
     if config.model.pretrained and folder.is_dir():
         plain["weights"] = {
             path.name: _file_hash(path) for path in sorted(folder.iterdir()) if path.suffix in WEIGHTS
         }
+    if config.model.module is not None:
+        plain["code"] = hash_code(config.model.module)
     return digest(plain)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench.config.choices import TASKS
+from bench.config.choices import OWN_TASK, TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
@@ -34,7 +34,7 @@ class Model:
     """A published architecture, built from its configuration without a download."""
 
     name: str
-    task: str = one_of(*TASKS)
+    task: str = one_of(*TASKS, OWN_TASK)
     architecture: str | None  # transformers' model_type, e.g. "bert"; None where `pretrained` says it
     config: dict[str, Any]  # what differs from the architecture's default configuration
     # of the published size, head included, tied weights counted once; adapters not counted
@@ -55,6 +55,7 @@ class Model:
         check_fields(self, "model.")
         if unknown := [stack for stack in self.sdpa if stack not in STACKS]:
             raise UserError(f"model.sdpa={unknown[0]} is not known", f"choose one of: {', '.join(STACKS)}")
+        self._check_module()
         check_size(self.name, self.config, self.size)
         self._check_trained()
         if self.pretrained is not None and self.size != PUBLISHED:
@@ -63,6 +64,32 @@ class Model:
                 f"model.pretrained={self.pretrained} has the size of its weights",
                 "leave one of them out",
             )
+
+    def _check_module(self) -> None:
+        """Refuse for a module of the user's own what belongs to transformers' models, and the other way."""
+        if (self.module is None) == (self.task == OWN_TASK):
+            raise UserError(
+                f"model.task={self.task} does not fit model.module={self.module or 'null'}: a module of your "
+                f"own, and nothing else, has the task {OWN_TASK}",
+                "leave model.task out",
+            )
+        if self.module is None:
+            return
+        for key, usual in (
+            ("pretrained", None),
+            ("architecture", None),
+            ("size", PUBLISHED),
+            ("trained", ALL),
+        ):
+            value = getattr(self, key)
+            if value != usual:
+                raise UserError(
+                    f"model.{key}={value} belongs to transformers' models and has no meaning for "
+                    f"model.module={self.module}",
+                    "leave it out, and have your class do it"
+                    if key != "architecture"
+                    else "leave out model=…",
+                )
 
     def _check_trained(self) -> None:
         if self.trained not in (ALL, HEAD) and not self.trained.startswith(PREFIX):

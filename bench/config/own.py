@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.config.choices import WITHOUT_LENGTH
+from bench.config.choices import OWN_TASK, WITHOUT_LENGTH
 from bench.config.overrides import last_values
 from bench.errors import UserError
+from bench.setup.recipes import STACKS
 
 OWN = "own"
 """The choice of `model` that takes everything from the user's model."""
@@ -44,22 +45,26 @@ def name_model(pretrained: str | None, module: str | None) -> str:
     Raises:
         UserError: neither is given.
     """
-    if pretrained is not None:
+    if pretrained is not None and module is None:
         return Path(pretrained).absolute().name
     if module is None:
         raise UserError(
             f"model={OWN} is a model of your own, and none is given",
             "set model.pretrained=… to a folder with a config.json or to a hub id, or choose another model",
         )
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", re.split(r"[:.]", module)[-1]).lower()
+    return re.sub(
+        r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", re.split(r"[:.]", module)[-1]
+    ).lower()
 
 
-def find_task(pretrained: str | None) -> str:
+def find_task(pretrained: str | None, module: str | None) -> str:
     """Return the task of the one head that a folder's config.json names.
 
     Raises:
         UserError: it names none, or several, or there is no config.json here.
     """
+    if module is not None:
+        return OWN_TASK
     classes = (read_config(pretrained) or {}).get("architectures") or []
     tasks = {task for name in classes for end, task in HEADS.items() if name.endswith(end)}
     if len(tasks) != 1:
@@ -88,5 +93,13 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
 
 
 def length(task: str) -> int | None:
-    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None of images."""
-    return None if task in WITHOUT_LENGTH else 64
+    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None of images.
+
+    None, too, of a module of the user's own: its example_batch knows.
+    """
+    return None if task in (*WITHOUT_LENGTH, OWN_TASK) else 64
+
+
+def stacks_with_sdpa(module: str | None) -> list[str]:
+    """Return the stacks that could set the attention to sdpa: none can in a module of the user's own."""
+    return [] if module is not None else list(STACKS)

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bench.config import python_docs, sizes
+from bench.config.module_file import find_file
 from bench.config.schema import Config, global_batch
 from bench.errors import UserError
 from bench.machine.variables import worker_variables
@@ -35,14 +36,43 @@ def check_dataset(config: Config) -> None:
     _check_folders(config)
     if sys.stderr.isatty():
         print(f"reading data.path={config.data.path}, and tokenizing it if it is text", file=sys.stderr)
+    _inspect("bench.worker.workload.inspect_dataset", _spec(config), config)
+
+
+def check_module(config: Config) -> None:
+    """Refuse a module of the user's own that cannot be built, fed or trained.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    if config.model.module is None:
+        return
+    find_file(config.model.module)
+    spec = {
+        "model": dataclasses.asdict(config.model),
+        "micro_batch": config.micro_batch,
+        "seq_len": config.seq_len,
+        "seed": config.seed,
+        "device": config.device.type,
+        "ranks": config.device.world_size,
+    }
+    _inspect("bench.worker.workload.inspect_module", spec, config)
+
+
+def _inspect(program: str, spec: dict[str, object], config: Config) -> None:
+    """Let a program in another process look at what a file says, and tell what is wrong in a sentence.
+
+    Raises:
+        UserError: it has said one.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
-        spec = Path(folder) / "spec.json"
-        spec.write_text(json.dumps(_spec(config)), encoding="utf-8")
+        file = Path(folder) / "spec.json"
+        file.write_text(json.dumps(spec), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, "-m", "bench.worker.workload.inspect_dataset", str(os.getpid()), str(spec)],
+            [sys.executable, "-m", program, str(os.getpid()), str(file)],
             env=worker_variables(
                 os.environ,
-                device="cpu",
+                device=config.device.type if config.model.module else "cpu",
                 threads=config.device.threads,
                 allocator="system",
                 blas="stock",
@@ -58,9 +88,7 @@ def check_dataset(config: Config) -> None:
     if done.returncode == 2 and done.stdout.strip():
         raise UserError(done.stdout.strip().splitlines()[-1])
     if done.returncode != 0:
-        raise RuntimeError(
-            f"bench.worker.workload.inspect_dataset ended with status {done.returncode}:\n{done.stderr}"
-        )
+        raise RuntimeError(f"{program} ended with status {done.returncode}:\n{done.stderr}")
 
 
 def _check_python_docs(config: Config) -> None:

@@ -9,6 +9,7 @@ import torch
 from bench.config import python_docs
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
+from bench.worker.workload import own_module
 from bench.worker.workload.feed import Batch, Feed, ReadyFeed, tensors
 from bench.worker.workload.order import Order
 from bench.worker.workload.synthetic import padding_share, synthetic
@@ -32,13 +33,17 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
         return Loader(spec, model, rank=rank, world_size=world_size, pinned=pinned)
     if spec.data.name == python_docs.NAME:
         return _make_windows(spec, model, rank=rank, world_size=world_size, pinned=pinned)
-    return _make_synthetic(spec, model, rank=rank, pinned=pinned)
+    return _make_ready(spec, model, rank=rank, pinned=pinned)
 
 
-def _make_synthetic(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> Feed:
+def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> Feed:
     """Distinct random micro-batches, made once and cycled through."""
     # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
     count = max(spec.data.batches, 2 * spec.grad_accum)
+    if spec.model.module is not None:
+        own = own_module.make_batches(spec, count=count, rank=rank, pinned=pinned)
+        own_module.name_inputs(model, own[0])
+        return ReadyFeed(lambda: itertools.cycle(own), grad_accum=spec.grad_accum, padding_share=None)
     host = synthetic(
         spec.data,
         task=spec.model.task,

@@ -20,7 +20,7 @@ from bench.config import layers as configured_layers
 from bench.config import sizes
 from bench.config.model import Model
 from bench.errors import LaunchFailed
-from bench.worker.workload import adapters, layers, tasks
+from bench.worker.workload import adapters, layers, own_module, tasks
 
 _NO_ATTENTION = re.compile(
     r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
@@ -40,6 +40,24 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
     Raises:
         LaunchFailed: the pretrained weights cannot be had, or the architecture lacks what was asked for.
     """
+    built = (
+        _from_transformers(model, attention, dropout=dropout)
+        if model.module is None
+        else own_module.build(model)
+    )
+    if model.lora is not None:
+        adapters.add(built, model.lora, dropout=dropout)
+    layers.freeze(built, model.trained)
+    if not dropout:
+        if model.module is not None:  # which has no configuration to switch it off in
+            _switch_off_attributes(built)
+        _assert_no_dropout(built)
+    if checkpointing:
+        _checkpoint(built)
+    return built.train()
+
+
+def _from_transformers(model: Model, attention: str, *, dropout: bool) -> torch.nn.Module:
     head = getattr(transformers, tasks.make(model.task).head)
     with _naming_what_cannot_be_read(model.pretrained):
         settings = configuration(model)
@@ -47,7 +65,7 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
             switch_off_dropout(settings)
         with _naming_missing_attention(attention, settings.model_type):
             if model.pretrained is None:
-                built = head.from_config(settings, attn_implementation=attention)
+                built: torch.nn.Module = head.from_config(settings, attn_implementation=attention)
             else:
                 built = head.from_pretrained(
                     model.pretrained,
@@ -57,14 +75,7 @@ def build(model: Model, *, attention: str, dropout: bool, checkpointing: bool = 
                     trust_remote_code=False,
                     use_safetensors=True,
                 )
-    if model.lora is not None:
-        adapters.add(built, model.lora, dropout=dropout)
-    layers.freeze(built, model.trained)
-    if not dropout:
-        _assert_no_dropout(built)
-    if checkpointing:
-        _checkpoint(built)
-    return built.train()
+    return built
 
 
 def configuration(model: Model) -> Any:
@@ -172,17 +183,23 @@ def _is_noise(key: str, value: Any) -> bool:
     return named and isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _assert_no_dropout(model: torch.nn.Module) -> None:
-    """Looks at modules and at what they hand to functions: `dropout`, `drop_prob`, `layerdrop` …"""
-    left = [
-        f"{name}.{key}"
-        for name, module in model.named_modules()
+def _noise_of(module: torch.nn.Module) -> list[str]:
+    """Attributes that are probabilities, of this module or for functions: `dropout`, `drop_prob`, `p` …"""
+    is_dropout = "drop" in type(module).__name__.lower()
+    return [
+        key
         for key, value in vars(module).items()
-        if _is_noise(key, value) and value > 0
-    ] + [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0
+        if (_is_noise(key, value) or (is_dropout and key == "p")) and isinstance(value, float) and value > 0
     ]
+
+
+def _switch_off_attributes(model: torch.nn.Module) -> None:
+    for module in model.modules():
+        for key in _noise_of(module):
+            setattr(module, key, 0.0)
+
+
+def _assert_no_dropout(model: torch.nn.Module) -> None:
+    left = [f"{name}.{key}" for name, module in model.named_modules() for key in _noise_of(module)]
     if left:
         raise LaunchFailed("invalid", f"dropout could not be switched off in {', '.join(left[:5])}")
