@@ -1,4 +1,4 @@
-"""`model.module`: finds the user's file without running it, and hashes the code that decides what is trained."""
+"""`model.module`: the user's file is found without running it, and the code that is trained is hashed."""
 
 import hashlib
 import importlib.util

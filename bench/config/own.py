@@ -50,11 +50,11 @@ def name_model(pretrained: str | None, module: str | None) -> str:
     if module is None:
         raise UserError(
             f"model={OWN} is a model of your own, and none is given",
-            "set model.pretrained=… to a folder with a config.json or to a hub id, or choose another model",
+            "set model.pretrained=… to a folder with a config.json or to a hub id, or model.module=… to path/to/file.py:Name"
+            ", or choose another model",
         )
-    return re.sub(
-        r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", re.split(r"[:.]", module)[-1]
-    ).lower()
+    name = module.rpartition(":")[2].replace("_", "-")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
 def find_task(pretrained: str | None, module: str | None) -> str:

@@ -300,8 +300,8 @@ class Config:
         for name in self.backends:
             if self.attention_of(name) != "eager":
                 raise UserError(
-                    f"backends.{name} cannot set attention={self.attention_of(name)} in model.module={module}, "
-                    "which computes its attention itself",
+                    f"backends.{name} cannot set attention={self.attention_of(name)}, since "
+                    f"model.module={module} computes its attention itself",
                     "leave attention out, or choose another backend",
                 )
 

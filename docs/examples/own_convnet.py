@@ -3,6 +3,8 @@
 python -m bench model.module=docs/examples/own_convnet.py:ConvNet
 """
 
+import itertools
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -16,7 +18,7 @@ class ConvNet(nn.Module):
         channels = (3, width, 2 * width, 4 * width)
         self.stages = nn.ModuleList(
             nn.Sequential(nn.Conv2d(before, after, 3, stride=2, padding=1), nn.BatchNorm2d(after), nn.ReLU())
-            for before, after in zip(channels, channels[1:], strict=False)
+            for before, after in itertools.pairwise(channels)
         )
         self.dropout = dropout
         self.classifier = nn.Linear(channels[-1], classes)

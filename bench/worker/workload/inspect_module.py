@@ -53,8 +53,8 @@ def inspect_module(
     if unused and ranks > 1:
         raise LaunchFailed(
             "crashed",
-            f"the loss does not depend on {', '.join(unused[:3])}, for whose gradient several ranks would wait; "
-            "remove what is not used, or set its requires_grad to False",
+            f"the loss does not depend on {', '.join(unused[:3])}, for whose gradient several ranks would "
+            "wait; remove what is not used, or set its requires_grad to False",
         )
 
 
@@ -66,8 +66,8 @@ def _check_batches(model: Model, *, micro_batch: int, seq_len: int | None, seed:
     if not _are_equal(first, again):
         raise LaunchFailed(
             "crashed",
-            f"example_batch({micro_batch}, {seed}) gives other values when it is called again; draw them from "
-            "a generator of its own, torch.Generator().manual_seed(seed)",
+            f"example_batch({micro_batch}, {seed}) gives other values when it is called again; draw them "
+            "from a generator of its own, torch.Generator().manual_seed(seed)",
         )
     if _are_equal(first, other):
         raise LaunchFailed(

@@ -1,4 +1,4 @@
-"""A torch module of the user's own: built from the user's file, with its batches, and made to return its loss.
+"""A torch module of the user's own: built from the user's file, fed, and made to return its loss.
 
 The file has a class or function that builds the module from `model.config`, `example_batch(batch_size, seed)`
 in the file or in the class, and `loss(output, batch)` where forward does not return the loss itself.
@@ -9,7 +9,9 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,9 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.child import in_a_line
 from bench.worker.workload.feed import Batch
+
+LONGEST_REASON = 150
+"""Characters of an error of the user's code in a sentence, so that its remedy has room."""
 
 
 @dataclass
@@ -106,8 +111,8 @@ def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int)
     if seq_len is not None and "seq_len" not in taken:
         raise LaunchFailed(
             "crashed",
-            f"seq_len={seq_len} has no effect, since example_batch of model.module={code.where} does not take "
-            "seq_len; leave it out, or take it there",
+            f"seq_len={seq_len} has no effect, since example_batch of model.module={code.where} does not "
+            "take seq_len; leave it out, or take it there",
         )
     length = {} if seq_len is None else {"seq_len": seq_len}
     with naming_failure(f"example_batch({batch_size}, {seed}) of model.module={code.where} fails"):
@@ -115,8 +120,8 @@ def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int)
     if not isinstance(batch, Mapping) or not batch:
         raise LaunchFailed(
             "crashed",
-            f"example_batch returns a {type(batch).__name__}; it must be a dict of tensors, forward's keyword "
-            "arguments",
+            f"example_batch returns a {type(batch).__name__}; it must be a dict of tensors, forward's "
+            "keyword arguments",
         )
     for key, value in batch.items():
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
@@ -176,7 +181,7 @@ class Outputs(torch.nn.Module):
 
 @contextmanager
 def naming_failure(what: str) -> Iterator[None]:
-    """Say in one line which part of the user's code has failed; its traceback is in the details.
+    """Say in one line which part of the user's code has failed, and where.
 
     Raises:
         LaunchFailed: whatever was raised.
@@ -186,7 +191,14 @@ def naming_failure(what: str) -> Iterator[None]:
     except (LaunchFailed, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
-        raise LaunchFailed("crashed", f"{what}: {in_a_line(error)}") from error
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [one for one in frames if not re.search(r"site-packages|<frozen|/bench/", one.filename)]
+        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
+        reason = in_a_line(error)
+        short = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
+        raise LaunchFailed(
+            "crashed", f"{what}: {short.rstrip('.')}; correct {place}", traceback.format_exc()
+        ) from error
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -259,6 +271,6 @@ def _loss_of(output: Any, batch: Batch, code: Code) -> torch.Tensor:
     kind = f"a {type(output).__name__}" if found is None else "a loss that is no scalar tensor"
     raise LaunchFailed(
         "crashed",
-        f"forward of model.module={code.where} gives {kind}; return the loss, a mapping with loss, or write a "
-        "function loss(output, batch) that returns a tensor without axes",
+        f"forward of model.module={code.where} gives {kind}; return the loss, a mapping with loss, or write "
+        "a function loss(output, batch) that returns a tensor without axes",
     )
