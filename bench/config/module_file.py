@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import os
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from modulefinder import ModuleFinder
@@ -53,7 +54,7 @@ def is_path(place: str) -> bool:
 
 
 def hash_code(module: str) -> dict[str, str]:
-    """Return SHA-256 sums of the user's code, by file name.
+    """Return SHA-256 sums of the user's code, by the files' paths from the one that is named.
 
     These are, of a file, itself and what it imports from its own folder and from the directory where the
     command was typed; of a package, all its Python files.
@@ -70,11 +71,8 @@ def hash_code(module: str) -> dict[str, str]:
         files = folder.rglob("*.py")
     else:
         files = [file] if file.name != "__init__.py" else file.parent.rglob("*.py")
-    here = file.absolute().parent
     return {
-        str(path.relative_to(here) if path.is_relative_to(here) else path.name): hashlib.sha256(
-            path.read_bytes()
-        ).hexdigest()
+        os.path.relpath(path, file.parent): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted({path.absolute() for path in files})
     }
 

@@ -50,10 +50,10 @@ def name_model(pretrained: str | None, module: str | None) -> str:
     if module is None:
         raise UserError(
             f"model={OWN} is a model of your own, and none is given",
-            "set model.pretrained=… to a folder with a config.json or to a hub id, or model.module=… to path/to/file.py:Name"
-            ", or choose another model",
+            "set model.pretrained=… to a folder with a config.json or to a hub id, set model.module=… to "
+            "path/to/file.py:Name, or choose another model",
         )
-    name = module.rpartition(":")[2].replace("_", "-")
+    name = module.rpartition(":")[2]
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 

@@ -297,6 +297,12 @@ class Config:
                 f"model.module={module}",
                 "leave data out, and read the data in example_batch",
             )
+        if self.data.lengths != Data.lengths:
+            raise UserError(
+                f"data.lengths={self.data.lengths} has no effect on model.module={module}, whose samples "
+                "example_batch makes",
+                "leave it out",
+            )
         for name in self.backends:
             if self.attention_of(name) != "eager":
                 raise UserError(

@@ -52,7 +52,7 @@ def export(folder: Path) -> ModelExported:
         inputs = inference_inputs(model, batch)
         wrapped = Inference(model, list(inputs)).eval()
     else:
-        inputs = {name: batch[name] for name in models.accepted(model, list(batch))}
+        inputs = own_module.inputs_of(model, batch)
         wrapped = own_module.Outputs(model, list(inputs)).eval()
     with torch.no_grad():
         output = wrapped(*inputs.values())

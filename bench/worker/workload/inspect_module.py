@@ -41,7 +41,9 @@ def inspect_module(
     first, second = (_run_passes(module, there, seed=one) for one in (0, 1))
     if not torch.isfinite(first):
         raise LaunchFailed(
-            "crashed", f"the loss of model.module={model.module} is {first.item()}; correct it"
+            "crashed",
+            f"the loss of example_batch's first samples is {first.item()}, and must be finite; correct the "
+            "module or the batch",
         )
     if not torch.equal(first, second):
         raise LaunchFailed(

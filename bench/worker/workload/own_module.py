@@ -159,6 +159,12 @@ def name_inputs(module: torch.nn.Module, batch: Batch) -> None:
     forward.__func__.__signature__ = inspect.Signature([own, *parameters])
 
 
+def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
+    """The entries of a batch that the user's forward takes; the others are for the loss."""
+    taken = inspect.signature(module.forward).parameters
+    return {name: value for name, value in batch.items() if _takes_any(taken) or name in taken}
+
+
 class Outputs(torch.nn.Module):
     """The module with its inputs as arguments, and its first output that is not the loss."""
 
@@ -222,7 +228,7 @@ def _check_arguments(code: Code, config: Mapping[str, Any]) -> None:
     """Refuse keys of `model.config` that the builder does not take, and missing ones."""
     taken = inspect.signature(code.build).parameters
     name = code.where.rpartition(":")[2]
-    if all(one.kind != one.VAR_KEYWORD for one in taken.values()):
+    if not _takes_any(taken):
         for key in config:
             if key not in taken:
                 raise LaunchFailed(
@@ -237,6 +243,10 @@ def _check_arguments(code: Code, config: Mapping[str, Any]) -> None:
             )
 
 
+def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+
+
 def _nearest(name: str, names: list[str], prefix: str = "") -> str:
     close = difflib.get_close_matches(name, names, n=1)
     if close:
@@ -249,11 +259,12 @@ def _return_loss(module: torch.nn.Module, code: Code) -> None:
     original: Any = module.forward
     inner = original.__func__
     taken = inspect.signature(original).parameters
-    takes_all = any(one.kind == one.VAR_KEYWORD for one in taken.values())
+    # What forward does not take is for the loss function; without one, forward itself refuses it.
+    passes_all = code.loss is None or _takes_any(taken)
 
     @functools.wraps(inner)
     def forward(self: torch.nn.Module, **batch: torch.Tensor) -> Loss:
-        given = {name: value for name, value in batch.items() if takes_all or name in taken}
+        given = {name: value for name, value in batch.items() if passes_all or name in taken}
         return Loss(loss=_loss_of(inner(self, **given), batch, code))
 
     # A bound method, since ORTModule exports a deep copy: a plain function would run the original's weights.
