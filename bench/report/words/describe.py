@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
+from bench.config.choices import OWN_TASK
 from bench.machine.processor_identity import name_processor
 from bench.report.words.formatting import TIMES, number, one_line, plural, share
 from bench.results.column_arrays import ColumnArrays
@@ -89,10 +90,20 @@ def workload(rows: pd.DataFrame) -> str:
         _length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
         usual(rows, "precision"),
-        f"{distinct_text(rows, 'attention')} attention",
+        _attention(rows),
         *_particulars(rows).values(),
     ]
     return ", ".join(filter(None, parts))
+
+
+def _attention(rows: pd.DataFrame) -> str:
+    """`eager attention`; nobody sets the attention of a module of the user's own."""
+    task = distinct_text(rows, "task")
+    return (
+        "attention left to the module"
+        if task == OWN_TASK
+        else f"{distinct_text(rows, 'attention')} attention"
+    )
 
 
 def hardware(rows: pd.DataFrame) -> str:

@@ -5,8 +5,10 @@ import itertools
 from collections.abc import Iterable
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from bench.config import python_docs
+from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
 from bench.worker.workload import own_module
@@ -17,8 +19,13 @@ from bench.worker.workload.text_windows import TextBatches
 
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
-    """The feed that `spec.data` asks for, of the inputs that the model's forward takes."""
+    """The feed that `spec.data` asks for, of the inputs that the model's forward takes.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if micro-batches in parts would make another model of this one.
+    """
     if spec.accumulate > 1:
+        _refuse_batch_norm(model, spec.accumulate)
         as_the_others = dataclasses.replace(
             spec,
             micro_batch=spec.micro_batch * spec.accumulate,
@@ -76,6 +83,16 @@ def _make_windows(
         grad_accum=spec.grad_accum,
         padding_share=0.0,
     )
+
+
+def _refuse_batch_norm(model: torch.nn.Module, parts: int) -> None:
+    names = (name for name, one in model.named_modules() if isinstance(one, _BatchNorm))
+    if (first := next(names, None)) is not None:
+        raise LaunchFailed(
+            "unsupported",
+            f"accumulate={parts} trains another model: the batch norm {first} normalises over a whole "
+            "micro-batch, and would over a part of it; use grad_accum, which is the same for all backends",
+        )
 
 
 class InParts(Feed):
