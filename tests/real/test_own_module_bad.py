@@ -83,7 +83,7 @@ def instead(old: str, new: str) -> str:
 FORWARD = "return F.cross_entropy(F.dropout(self.drop(self.layer(x)), self.dropout, self.training), labels)"
 BATCH = 'return {"x": x, "labels": (x.sum(1) > 0).long()}'
 
-MISTAKES = {
+MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     "no such name": (
         instead("class Net(", "class Nets("),
         {},

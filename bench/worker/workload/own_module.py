@@ -35,14 +35,14 @@ LONGEST_REASON = 150
 
 
 @dataclass
-class Loss(ModelOutput):  # type: ignore[misc]
+class Loss(ModelOutput):
     """What the module returns in training, as transformers' models do."""
 
     loss: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
-class Code:
+class UserCode:
     """What the user's file offers."""
 
     where: str  # model.module
@@ -72,7 +72,7 @@ def build(model: Model) -> torch.nn.Module:
 
 
 @functools.cache
-def load(where: str) -> Code:
+def load(where: str) -> UserCode:
     """Import the user's file, once in a process, and find what it offers.
 
     Raises:
@@ -97,7 +97,7 @@ def load(where: str) -> Code:
             "forward's keyword arguments, a dict of tensors",
         )
     loss = getattr(imported, "loss", None)
-    return Code(where, builder, example_batch, loss if callable(loss) else None)
+    return UserCode(where, builder, example_batch, loss if callable(loss) else None)
 
 
 def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int) -> Batch:
@@ -224,7 +224,7 @@ def _import_module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def _check_arguments(code: Code, config: Mapping[str, Any]) -> None:
+def _check_arguments(code: UserCode, config: Mapping[str, Any]) -> None:
     """Refuse keys of `model.config` that the builder does not take, and missing ones."""
     taken = inspect.signature(code.build).parameters
     name = code.where.rpartition(":")[2]
@@ -254,7 +254,7 @@ def _nearest(name: str, names: list[str], prefix: str = "") -> str:
     return f"; there are {', '.join(names)}" if names else "; there is none"
 
 
-def _return_loss(module: torch.nn.Module, code: Code) -> None:
+def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
     """Replace the module's forward, in place: its parameters keep the user's names."""
     original: Any = module.forward
     inner = original.__func__
@@ -271,7 +271,7 @@ def _return_loss(module: torch.nn.Module, code: Code) -> None:
     module.forward = MethodType(forward, module)
 
 
-def _loss_of(output: Any, batch: Batch, code: Code) -> torch.Tensor:
+def _loss_of(output: Any, batch: Batch, code: UserCode) -> torch.Tensor:
     found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if found is None and isinstance(output, torch.Tensor) and not output.dim():
         found = output
