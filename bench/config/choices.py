@@ -76,6 +76,9 @@ OF_CLASSES = ("image-classification", "sequence-classification", "token-classifi
 OF_TOKENS = ("causal-lm", "masked-lm", "speech-recognition", "translation")
 """Tasks whose labels are tokens."""
 
+OWN_TASK = "own"
+"""The task of a module of the user's own, which has no head of transformers: what its loss asks for."""
+
 WITHOUT_LENGTH = ("image-classification", "masked-image-modeling", "semantic-segmentation")
 """Tasks whose samples have no sequence length."""
 

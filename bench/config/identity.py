@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.config.choices import RENDEZVOUS
 from bench.config.model import ALL
+from bench.config.module_file import hash_code
 from bench.config.schema import Config
 from bench.machine import fingerprint
 from bench.machine.environment import digest
@@ -55,7 +56,7 @@ def measured_settings(config: Config) -> dict[str, Any]:
 
 
 def config_hash(config: Config) -> str:
-    """Return a hash of what is measured: the settings, and the weights if they lie in a folder.
+    """Return a hash of what is measured: the settings, weights in a folder, and a user's code.
 
     How many launches there are does not matter, as long as there are any: they can be added later.
     """
@@ -69,6 +70,8 @@ def config_hash(config: Config) -> str:
             for path in [*sorted(folder.iterdir()), *(sorted(folder.rglob("*.py")) if trusted else [])]
             if path.suffix in WEIGHTS or (path.suffix == ".py" and trusted)
         }
+    if config.model.module is not None:
+        plain["code"] = hash_code(config.model.module)
     return digest(plain)
 
 

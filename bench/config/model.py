@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.config import own
-from bench.config.choices import OF_CLASSES, OF_TOKENS, TASKS
+from bench.config.choices import OF_CLASSES, OF_TOKENS, OWN_TASK, TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import PUBLISHED, check_size
@@ -36,7 +36,7 @@ class Model:
     """A published architecture, built from its configuration without a download."""
 
     name: str
-    task: str = one_of(*TASKS)
+    task: str = one_of(*TASKS, OWN_TASK)
     architecture: str | None  # transformers' model_type, e.g. "bert"; None where `pretrained` says it
     config: dict[str, Any]  # what differs from the architecture's default configuration
     # of the published size, head included, tied weights counted once; adapters not counted
@@ -57,6 +57,7 @@ class Model:
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
+        self._check_module()
         self._check_trained()
         if not own.is_random(self.pretrained) and self.size != PUBLISHED:
             raise UserError(
@@ -73,6 +74,32 @@ class Model:
     def dimensions(self) -> dict[str, Any]:
         """`config`, over what a folder's config.json says; a hub id's is read on the ranks alone."""
         return own.merge(own.read_config(self.pretrained) or {}, self.config)
+
+    def _check_module(self) -> None:
+        """Refuse for a module of the user's own what belongs to transformers' models, and the other way."""
+        if (self.module is None) == (self.task == OWN_TASK):
+            raise UserError(
+                f"model.task={self.task} does not fit model.module={self.module or 'null'}: a module of your "
+                f"own, and nothing else, has the task {OWN_TASK}",
+                "leave model.task out",
+            )
+        if self.module is None:
+            return
+        for key, usual in (
+            ("pretrained", None),
+            ("architecture", None),
+            ("size", PUBLISHED),
+            ("trained", ALL),
+        ):
+            value = getattr(self, key)
+            if value != usual:
+                raise UserError(
+                    f"model.{key}={value} belongs to transformers' models and has no meaning for "
+                    f"model.module={self.module}",
+                    "leave it out, and have your class do it"
+                    if key != "architecture"
+                    else "leave out model=…",
+                )
 
     def _check_trained(self) -> None:
         if self.trained not in (ALL, HEAD) and not self.trained.startswith(PREFIX):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.config.choices import WITHOUT_LENGTH
+from bench.config.choices import OWN_TASK, WITHOUT_LENGTH
 from bench.config.overrides import last_values
 from bench.errors import UserError
 
@@ -48,14 +48,16 @@ def name_model(pretrained: str | None, module: str | None) -> str:
     Raises:
         UserError: neither is given.
     """
-    if pretrained is not None:
+    if pretrained is not None and module is None:
         return Path(pretrained).absolute().name
     if module is None:
         raise UserError(
             f"model={OWN} is a model of your own, and none is given",
-            "set model.pretrained=… to a folder with a config.json or to a hub id, or choose another model",
+            "set model.pretrained=… to a folder with a config.json or to a hub id, set model.module=… to "
+            "path/to/file.py:Name, or choose another model",
         )
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", re.split(r"[:.]", module)[-1]).lower()
+    name = module.rpartition(":")[2]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
 def is_random(pretrained: str | None) -> bool:
@@ -146,12 +148,14 @@ _PICKLES = ("pytorch_model", "tf_model", "flax_model", "model.ckpt")
 _DROP = "leave model=… and these keys out: config.json says all sizes"
 
 
-def find_task(pretrained: str | None) -> str:
+def find_task(pretrained: str | None, module: str | None) -> str:
     """Return the task of the one head that a folder's config.json names.
 
     Raises:
         UserError: it names none, or several, or there is no config.json here.
     """
+    if module is not None:
+        return OWN_TASK
     classes = (read_config(pretrained) or {}).get("architectures") or []
     tasks = {task for name in classes for end, task in HEADS.items() if name.endswith(end)}
     if len(tasks) != 1:
@@ -180,5 +184,8 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
 
 
 def length(task: str) -> int | None:
-    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None of images."""
-    return None if task in WITHOUT_LENGTH else 64
+    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None of images.
+
+    None, too, of a module of the user's own: its example_batch knows.
+    """
+    return None if task in (*WITHOUT_LENGTH, OWN_TASK) else 64

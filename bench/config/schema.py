@@ -70,6 +70,7 @@ class Config:
         if self.after == CHECKPOINT and self.device.nnodes > 1:
             raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
         self._check_length()
+        self._check_module()
         for key in ("machine", "study"):  # they become folders' names
             if not re.fullmatch(r"\w[\w-]*", getattr(self, key)):  # a dot would mark a table beside a file
                 raise UserError(
@@ -272,6 +273,8 @@ class Config:
             )
 
     def _check_length(self) -> None:
+        if self.model.module is not None:  # whose example_batch may or may not take a length
+            return
         without = self.model.task in WITHOUT_LENGTH
         if self.seq_len is None:
             if not without:
@@ -288,6 +291,31 @@ class Config:
                 f"model.name={self.model.name}",
                 "choose a shorter one",
             )
+
+    def _check_module(self) -> None:
+        """Refuse other data and another attention than those that a module of the user's own has."""
+        module = self.model.module
+        if module is None:
+            return
+        if self.data.name != "synthetic":
+            raise UserError(
+                f"data={self.data.name} makes the inputs of transformers' models, and example_batch those of "
+                f"model.module={module}",
+                "leave data out, and read the data in example_batch",
+            )
+        if self.data.lengths != Data.lengths:
+            raise UserError(
+                f"data.lengths={self.data.lengths} has no effect on model.module={module}, whose samples "
+                "example_batch makes",
+                "leave it out",
+            )
+        for name in self.backends:
+            if self.attention_of(name) not in ("eager", BEST_ATTENTION):
+                raise UserError(
+                    f"backends.{name} cannot set attention={self.attention_of(name)}, since "
+                    f"model.module={module} computes its attention itself",
+                    "leave attention out, or choose another backend",
+                )
 
     def _check_precision(self) -> None:
         """Refuse what no kernel can do; bf16 is checked by tests/real/test_precision.py.

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.config.choices import CONF, ON_DEVICE, TASKS
+from bench.config.choices import CONF, ON_DEVICE, OWN_TASK, TASKS
 from bench.config.compose import compose
 from bench.config.device import Device
 from bench.config.identity import config_hash, measured_settings
@@ -816,7 +816,7 @@ def test_the_choices_include_the_users(folder: Path) -> None:
         ),
         (
             OWN_MODEL.replace("causal-lm", "poetry"),
-            f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
+            f"model.task=poetry is not known; choose one of: {', '.join((*TASKS, OWN_TASK))}.",
         ),
         (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed here"),
         ("- a", "model/mine.yaml: Invalid type assigned: list"),

@@ -169,10 +169,9 @@ def test_the_matrix_has_twenty_architectures_of_a_config_json_alone() -> None:
 
 def test_a_preset_is_no_model_of_the_part_with_folders_nor_a_folder_of_the_others() -> None:
     plan = plan_file.load_plan("matrix")
-    (part,) = plan_file.select_parts(plan, ["architectures"])
-    (others,) = plan_file.select_parts(plan, ["models"])
-    assert comparisons.plan_comparisons(plan, [part], ["gpt2"], []) == []
-    assert comparisons.plan_comparisons(plan, [others], ["conf/sweeps/architectures/gpt2"], []) == []
+    (part,) = plan_file.select_parts(plan, ["architectures"], ["gpt2"])
+    (others,) = plan_file.select_parts(plan, ["models"], ["conf/sweeps/architectures/gpt2"])
+    assert comparisons.plan_comparisons(plan, [part, others], []) == []
 
 
 def test_a_plan_of_which_everything_is_measured_says_so(

@@ -269,7 +269,7 @@ def test_the_default_comparison_of_each_machine_fits_one_screen(
     console = Console(width=100)
     with console.capture() as table:
         console.print(render_terminal(shown))
-    command, purpose = suggest(shown, path)
+    command, purpose = suggest(shown, path, shown.overrides)
     print_closing(
         answer_with_target(shown),
         table=table.get(),

@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.mkl import find_why_full_is_refused_here
-from bench.measure.plan.preflight_dataset import check_dataset, check_model
+from bench.measure.plan.preflight_dataset import check_dataset, check_model, check_module
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on
@@ -43,6 +43,7 @@ def check_and_name_device(config: Config) -> str:
     check_folders(config)
     check_model(config)
     check_dataset(config)
+    check_module(config)
     return short_name(gpus[0].name) if gpus else "cpu"
 
 

@@ -19,6 +19,7 @@ import yaml  # type: ignore[import-untyped]
 
 from bench.config import python_docs, sizes
 from bench.config.choices import CONF, PREPARED
+from bench.config.module_file import find_file
 from bench.config.schema import Config, global_batch
 from bench.errors import UserError
 from bench.machine.variables import worker_variables
@@ -37,7 +38,9 @@ def check_model(config: Config) -> None:
     """
     model, shipped = config.model, CONF / "model" / f"{config.model.name}.yaml"
     known = yaml.safe_load(shipped.read_text(encoding="utf-8"))["config"] if shipped.exists() else {}
-    if model.pretrained is None and known and model.config.keys() <= known.keys():
+    if model.module is not None or (
+        model.pretrained is None and known and model.config.keys() <= known.keys()
+    ):
         return
     for file in sorted(Path(model.pretrained or "nowhere").glob("*.safetensors")):
         _check_header(file)
@@ -60,13 +63,34 @@ def _check_header(file: Path) -> None:
         )
 
 
-def inspect(module: str, spec: Mapping[str, Any], *, threads: int) -> None:
+def check_module(config: Config) -> None:
+    """Refuse a module of the user's own that cannot be built, fed or trained.
+
+    Raises:
+        UserError: with the remedy.
+    """
+    if config.model.module is None:
+        return
+    find_file(config.model.module)
+    spec = {
+        "model": dataclasses.asdict(config.model),
+        "micro_batch": config.micro_batch,
+        "seq_len": config.seq_len,
+        "seed": config.seed,
+        "device": config.device.type,
+        "ranks": config.device.world_size,
+    }
+    inspect("inspect_module", spec, threads=config.device.threads, device=config.device.type)
+
+
+def inspect(module: str, spec: Mapping[str, Any], *, threads: int, device: str = "cpu") -> None:
     """Let a module of `bench.worker.workload` look at something as a rank would.
 
     Args:
         module: that prints a sentence and ends with status 2 where the user has something to correct.
         spec: what it is to look at.
-        threads: of this process.
+        threads: of that process.
+        device: that it may use.
 
     Raises:
         UserError: the sentence that it printed.
@@ -78,7 +102,7 @@ def inspect(module: str, spec: Mapping[str, Any], *, threads: int) -> None:
             [sys.executable, "-m", f"bench.worker.workload.{module}", str(os.getpid()), str(file)],
             env=worker_variables(
                 os.environ,
-                device="cpu",
+                device=device,
                 threads=threads,
                 allocator="system",
                 blas="stock",

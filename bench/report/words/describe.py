@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
+from bench.config.choices import OWN_TASK
 from bench.machine.processor_identity import name_processor
 from bench.report.words.formatting import TIMES, number, one_line, plural, share
 from bench.results.column_arrays import ColumnArrays
@@ -81,7 +82,6 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
 def workload(rows: pd.DataFrame) -> str:
     """Model, task and everything that fixes the work of a step."""
     parameters, padding = rows["parameters"].dropna(), rows["padding_share"].dropna()
-    attention = distinct_text(rows, "attention")  # empty if the rank that chooses it built no model
     parts = [
         f"{distinct_text(rows, 'model')} ({distinct_text(rows, 'task')})",
         "" if parameters.empty else f"{int(parameters.max()):,} parameters",
@@ -90,10 +90,18 @@ def workload(rows: pd.DataFrame) -> str:
         _length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
         usual(rows, "precision"),
-        attention and f"{attention} attention",
+        _attention(rows),
         *_particulars(rows).values(),
     ]
     return ", ".join(filter(None, parts))
+
+
+def _attention(rows: pd.DataFrame) -> str:
+    """`eager attention`; nobody sets the attention of a module of the user's own."""
+    if distinct_text(rows, "task") == OWN_TASK:
+        return "attention left to the module"
+    attention = distinct_text(rows, "attention")  # empty if the rank that chooses it built no model
+    return attention and f"{attention} attention"
 
 
 def hardware(rows: pd.DataFrame) -> str:

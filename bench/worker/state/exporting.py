@@ -20,6 +20,7 @@ from bench.worker.sharding import fill
 from bench.worker.state import initial_state
 from bench.worker.state.export_request import BATCH, SPEC, TRAINED
 from bench.worker.workload import model as models
+from bench.worker.workload import own_module
 from bench.worker.workload.feed import Batch
 
 LABELS = "labels"
@@ -46,8 +47,13 @@ def export(folder: Path) -> ModelExported:
     model = models.build(spec.model, attention="eager", dropout=False)
     initial_state.read(model, Path(spec.initial_state))
     fill(model, load_file(folder / TRAINED))
-    inputs = inference_inputs(model, load_file(folder / BATCH))
-    wrapped = Inference(model, list(inputs)).eval()
+    batch = load_file(folder / BATCH)
+    if spec.model.module is None:
+        inputs = inference_inputs(model, batch)
+        wrapped = Inference(model, list(inputs)).eval()
+    else:
+        inputs = own_module.inputs_of(model, batch)
+        wrapped = own_module.Outputs(model, list(inputs)).eval()
     with torch.no_grad():
         output = wrapped(*inputs.values())
         begun = time.perf_counter()

@@ -5,10 +5,13 @@ import itertools
 from collections.abc import Iterable
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from bench.config import python_docs
+from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.worker.workload import model as models
+from bench.worker.workload import own_module
 from bench.worker.workload.feed import Batch, Feed, ReadyFeed, tensors
 from bench.worker.workload.order import Order
 from bench.worker.workload.synthetic import padding_share, synthetic
@@ -16,8 +19,13 @@ from bench.worker.workload.text_windows import TextBatches
 
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
-    """The feed that `spec.data` asks for, of the inputs that the model's forward takes."""
+    """The feed that `spec.data` asks for, of the inputs that the model's forward takes.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if micro-batches in parts would make another model of this one.
+    """
     if spec.accumulate > 1:
+        _refuse_batch_norm(model, spec.accumulate)
         as_the_others = dataclasses.replace(
             spec,
             micro_batch=spec.micro_batch * spec.accumulate,
@@ -32,13 +40,17 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
         return Loader(spec, model, rank=rank, world_size=world_size, pinned=pinned)
     if spec.data.name == python_docs.NAME:
         return _make_windows(spec, model, rank=rank, world_size=world_size, pinned=pinned)
-    return _make_synthetic(spec, model, rank=rank, pinned=pinned)
+    return _make_ready(spec, model, rank=rank, pinned=pinned)
 
 
-def _make_synthetic(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> Feed:
+def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> Feed:
     """Distinct random micro-batches, made once and cycled through."""
     # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
     count = max(spec.data.batches, 2 * spec.grad_accum)
+    if spec.model.module is not None:
+        own = own_module.make_batches(spec, count=count, rank=rank, pinned=pinned)
+        own_module.name_inputs(model, own[0])
+        return ReadyFeed(lambda: itertools.cycle(own), grad_accum=spec.grad_accum, padding_share=None)
     host = synthetic(
         spec.data,
         task=spec.model.task,
@@ -71,6 +83,16 @@ def _make_windows(
         grad_accum=spec.grad_accum,
         padding_share=0.0,
     )
+
+
+def _refuse_batch_norm(model: torch.nn.Module, parts: int) -> None:
+    names = (name for name, one in model.named_modules() if isinstance(one, _BatchNorm))
+    if (first := next(names, None)) is not None:
+        raise LaunchFailed(
+            "unsupported",
+            f"accumulate={parts} trains another model: the batch norm {first} normalises over a whole "
+            "micro-batch, and would over a part of it; use grad_accum, which is the same for all backends",
+        )
 
 
 class InParts(Feed):

@@ -18,7 +18,7 @@ from bench.config import own
 from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed
-from bench.worker.workload import adapters, layers, tasks
+from bench.worker.workload import adapters, layers, own_module, tasks
 from bench.worker.workload.loading import judge_loading
 from bench.worker.workload.loss import replace_loss
 from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
@@ -58,6 +58,27 @@ def build(
     Raises:
         LaunchFailed: the pretrained weights cannot be had, or the architecture lacks what was asked for.
     """
+    built = (
+        _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)
+        if model.module is None
+        else own_module.build(model)
+    )
+    if model.lora is not None:
+        adapters.add(built, model.lora, dropout=dropout)
+    layers.freeze(built, model.trained)
+    if not dropout:
+        if model.module is not None:  # which has no configuration to switch it off in
+            _switch_off_attributes(built)
+        _assert_no_dropout(built)
+    if checkpointing:
+        _checkpoint(built)
+    replace_loss(built, model)
+    return built.train()
+
+
+def _from_transformers(
+    model: Model, attention: str, *, dropout: bool, pretrained: bool, backend: str
+) -> torch.nn.Module:
     head = getattr(transformers, tasks.make(model.task).head)
     with naming_what_cannot_be_read(model):
         settings = configuration(model)
@@ -72,7 +93,7 @@ def build(
         }
         with _naming_missing_attention(attention, settings.model_type, backend):
             if not pretrained or own.is_random(model.pretrained):
-                built = head.from_config(settings, **chosen)
+                built: torch.nn.Module = head.from_config(settings, **chosen)
             else:
                 built, loaded = head.from_pretrained(
                     model.pretrained,
@@ -83,20 +104,14 @@ def build(
                     **chosen,
                 )
                 setattr(built, NOTE, judge_loading(built, loaded, model))
-    if model.lora is not None:
-        adapters.add(built, model.lora, dropout=dropout)
-    layers.freeze(built, model.trained)
-    if not dropout:
-        _assert_no_dropout(built)
-    if checkpointing:
-        _checkpoint(built)
-    replace_loss(built, model)
-    return built.train()
+    return built
 
 
 def attention_of(model: Any, asked: str) -> str:
-    """The attention of a model that `build` was asked to give this one."""
-    return str(model.config._attn_implementation) if asked == BEST_ATTENTION else asked
+    """The attention of a model that `build` was asked to give this one; a module of one's own has its own."""
+    if asked != BEST_ATTENTION:
+        return asked
+    return str(getattr(getattr(model, "config", None), "_attn_implementation", "eager"))
 
 
 def switch_off_dropout(settings: Any) -> None:
@@ -186,17 +201,23 @@ def _is_noise(key: str, value: Any) -> bool:
     return named and isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _assert_no_dropout(model: torch.nn.Module) -> None:
-    """Looks at modules and at what they hand to functions: `dropout`, `drop_prob`, `layerdrop` …"""
-    left = [
-        f"{name}.{key}"
-        for name, module in model.named_modules()
+def _noise_of(module: torch.nn.Module) -> list[str]:
+    """Attributes that are probabilities, of this module or for functions: `dropout`, `drop_prob`, `p` …"""
+    is_dropout = "drop" in type(module).__name__.lower()
+    return [
+        key
         for key, value in vars(module).items()
-        if _is_noise(key, value) and value > 0
-    ] + [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0
+        if (_is_noise(key, value) or (is_dropout and key == "p")) and isinstance(value, float) and value > 0
     ]
+
+
+def _switch_off_attributes(model: torch.nn.Module) -> None:
+    for module in model.modules():
+        for key in _noise_of(module):
+            setattr(module, key, 0.0)
+
+
+def _assert_no_dropout(model: torch.nn.Module) -> None:
+    left = [f"{name}.{key}" for name, module in model.named_modules() for key in _noise_of(module)]
     if left:
         raise LaunchFailed("invalid", f"dropout could not be switched off in {', '.join(left[:5])}")

@@ -1,0 +1,287 @@
+"""A torch module of the user's own: built from the user's file, fed, and made to return its loss.
+
+The file has a class or function that builds the module from `model.config`, `example_batch(batch_size, seed)`
+in the file or in the class, and `loss(output, batch)` where forward does not return the loss itself.
+"""
+
+import difflib
+import functools
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.utils import ModelOutput
+
+from bench.config.model import Model
+from bench.config.module_file import find_file, is_path
+from bench.errors import LaunchFailed, UserError
+from bench.launch.spec import WorkerSpec
+from bench.worker.rank.child import in_a_line
+from bench.worker.workload.feed import Batch
+
+LONGEST_REASON = 150
+"""Characters of an error of the user's code in a sentence, so that its remedy has room."""
+
+
+@dataclass
+class Loss(ModelOutput):
+    """What the module returns in training, as transformers' models do."""
+
+    loss: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class UserCode:
+    """What the user's file offers."""
+
+    where: str  # model.module
+    build: Callable[..., Any]
+    example_batch: Callable[..., Any]
+    loss: Callable[..., Any] | None
+
+
+def build(model: Model) -> torch.nn.Module:
+    """The user's module, of the user's own class, whose forward takes a batch and returns `Loss`.
+
+    Raises:
+        LaunchFailed: the file, its names or its arguments do not fit, or building fails.
+    """
+    code = load(str(model.module))
+    _check_arguments(code, model.config)
+    with naming_failure(f"building model.module={code.where} fails"):
+        built = code.build(**model.config)
+    if not isinstance(built, torch.nn.Module):
+        raise LaunchFailed(
+            "crashed",
+            f"model.module={code.where} makes a {type(built).__name__}; it must be a torch.nn.Module, or a "
+            "function that returns one",
+        )
+    _return_loss(built, code)
+    return built
+
+
+@functools.cache
+def load(where: str) -> UserCode:
+    """Import the user's file, once in a process, and find what it offers.
+
+    Raises:
+        LaunchFailed: there is no such file, importing it fails, or it lacks something.
+    """
+    place, _, name = where.rpartition(":")
+    try:
+        file = find_file(where)
+    except UserError as error:
+        raise LaunchFailed("crashed", str(error)) from error
+    with naming_failure(f"importing model.module={where} fails"):
+        imported = _import_file(file) if is_path(place) else _import_module(place)
+    builder = getattr(imported, name, None)
+    if not callable(builder):
+        callables = [key for key, value in vars(imported).items() if callable(value)]
+        raise LaunchFailed("crashed", f"{file} has no class or function {name}{_nearest(name, callables)}")
+    example_batch = getattr(builder, "example_batch", None) or getattr(imported, "example_batch", None)
+    if not callable(example_batch):
+        raise LaunchFailed(
+            "crashed",
+            f"{file} has no example_batch; write a function example_batch(batch_size, seed) that returns "
+            "forward's keyword arguments, a dict of tensors",
+        )
+    loss = getattr(imported, "loss", None)
+    return UserCode(where, builder, example_batch, loss if callable(loss) else None)
+
+
+def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int) -> Batch:
+    """What `example_batch` returns, checked: the same for the same seed; a sample is an entry of axis 0.
+
+    Raises:
+        LaunchFailed: it fails, or returns something else.
+    """
+    code = load(str(model.module))
+    taken = inspect.signature(code.example_batch).parameters
+    if seq_len is not None and "seq_len" not in taken:
+        raise LaunchFailed(
+            "crashed",
+            f"seq_len={seq_len} has no effect, since example_batch of model.module={code.where} does not "
+            "take seq_len; leave it out, or take it there",
+        )
+    length = {} if seq_len is None else {"seq_len": seq_len}
+    with naming_failure(f"example_batch({batch_size}, {seed}) of model.module={code.where} fails"):
+        batch = code.example_batch(batch_size, seed, **length)
+    if not isinstance(batch, Mapping) or not batch:
+        raise LaunchFailed(
+            "crashed",
+            f"example_batch returns a {type(batch).__name__}; it must be a dict of tensors, forward's "
+            "keyword arguments",
+        )
+    for key, value in batch.items():
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+            kind = f"on {value.device}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+            raise LaunchFailed("crashed", f"example_batch's {key} is {kind}; it must be a tensor on the CPU")
+        if not value.dim() or len(value) != batch_size:
+            raise LaunchFailed(
+                "crashed",
+                f"example_batch({batch_size}, {seed}) gives {key} the shape {tuple(value.shape)}; its first "
+                f"axis must be the samples, batch_size={batch_size}",
+            )
+    return dict(batch)
+
+
+def make_batches(spec: WorkerSpec, *, count: int, rank: int, pinned: bool) -> list[Batch]:
+    """Micro-batches of a rank, each of a seed of its own, which no other rank has; pinned for a device.
+
+    Raises:
+        LaunchFailed: as `make_batch`.
+    """
+    seeds = np.random.default_rng([spec.seed, rank]).integers(2**31, size=count).tolist()
+    made = [
+        make_batch(spec.model, batch_size=spec.micro_batch, seq_len=spec.seq_len, seed=seed) for seed in seeds
+    ]
+    if not pinned:
+        return made
+    return [{name: value.pin_memory() for name, value in batch.items()} for batch in made]
+
+
+def name_inputs(module: torch.nn.Module, batch: Batch) -> None:
+    """Give forward's signature the names of the batch's entries, which ORTModule and Trainer read off it."""
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in batch]
+    forward: Any = module.forward
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    forward.__func__.__signature__ = inspect.Signature([own, *parameters])
+
+
+def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
+    """The entries of a batch that the user's forward takes; the others are for the loss."""
+    taken = inspect.signature(module.forward).parameters
+    return {name: value for name, value in batch.items() if _takes_any(taken) or name in taken}
+
+
+class Outputs(torch.nn.Module):
+    """The module with its inputs as arguments, and its first output that is not the loss."""
+
+    def __init__(self, model: torch.nn.Module, inputs: list[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs = inputs
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        """The output; the loss where there is nothing else."""
+        forward: Any = self.model.forward
+        output = forward.__wrapped__(self.model, **dict(zip(self.inputs, values, strict=True)))
+        if isinstance(output, torch.Tensor):
+            return output
+        named = output if isinstance(output, Mapping) else dict(enumerate(output))
+        others = (value for key, value in named.items() if key != "loss")
+        first = next((value for value in others if isinstance(value, torch.Tensor) and value.dim()), None)
+        return named["loss"] if first is None else first
+
+
+@contextmanager
+def naming_failure(what: str) -> Iterator[None]:
+    """Say in one line which part of the user's code has failed, and where.
+
+    Raises:
+        LaunchFailed: whatever was raised.
+    """
+    try:
+        yield
+    except (LaunchFailed, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [one for one in frames if not re.search(r"site-packages|<frozen|/bench/", one.filename)]
+        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
+        reason = in_a_line(error)
+        short = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
+        raise LaunchFailed(
+            "crashed", f"{what}: {short.rstrip('.')}; correct {place}", traceback.format_exc()
+        ) from error
+
+
+def _import_file(file: Path) -> ModuleType:
+    """Import it under a name that no package has; it may import what lies beside it."""
+    sys.path.append(str(file.absolute().parent))
+    spec = importlib.util.spec_from_file_location(f"own_module_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    imported = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = imported  # dataclasses look their module up
+    spec.loader.exec_module(imported)
+    return imported
+
+
+def _import_module(name: str) -> ModuleType:
+    sys.path.append(str(Path.cwd()))  # where the command was typed, as for a path
+    return importlib.import_module(name)
+
+
+def _check_arguments(code: UserCode, config: Mapping[str, Any]) -> None:
+    """Refuse keys of `model.config` that the builder does not take, and missing ones."""
+    taken = inspect.signature(code.build).parameters
+    name = code.where.rpartition(":")[2]
+    if not _takes_any(taken):
+        for key in config:
+            if key not in taken:
+                raise LaunchFailed(
+                    "crashed",
+                    f"{name} takes no model.config.{key}{_nearest(key, list(taken), 'model.config.')}",
+                )
+    for key, one in taken.items():
+        required = one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+        if required and key not in config:
+            raise LaunchFailed(
+                "crashed", f"{name} needs a value of {key}; set +model.config.{key}=…, or give it a default"
+            )
+
+
+def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+
+
+def _nearest(name: str, names: list[str], prefix: str = "") -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"; did you mean {prefix}{close[0]}?"
+    return f"; there are {', '.join(names)}" if names else "; there is none"
+
+
+def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
+    """Replace the module's forward, in place: its parameters keep the user's names."""
+    original: Any = module.forward
+    inner = original.__func__
+    taken = inspect.signature(original).parameters
+    # What forward does not take is for the loss function; without one, forward itself refuses it.
+    passes_all = code.loss is None or _takes_any(taken)
+
+    @functools.wraps(inner)
+    def forward(self: torch.nn.Module, **batch: torch.Tensor) -> Loss:
+        given = {name: value for name, value in batch.items() if passes_all or name in taken}
+        return Loss(loss=_loss_of(inner(self, **given), batch, code))
+
+    # A bound method, since ORTModule exports a deep copy: a plain function would run the original's weights.
+    module.forward = MethodType(forward, module)
+
+
+def _loss_of(output: Any, batch: Batch, code: UserCode) -> torch.Tensor:
+    found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if found is None and isinstance(output, torch.Tensor) and not output.dim():
+        found = output
+    if found is None and code.loss is not None:
+        found = code.loss(output, batch)
+    if isinstance(found, torch.Tensor) and not found.dim():
+        return found
+    kind = f"a {type(output).__name__}" if found is None else "a loss that is no scalar tensor"
+    raise LaunchFailed(
+        "crashed",
+        f"forward of model.module={code.where} gives {kind}; return the loss, a mapping with loss, or write "
+        "a function loss(output, batch) that returns a tensor without axes",
+    )

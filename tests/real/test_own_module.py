@@ -1,0 +1,87 @@
+"""The two examples of a module of one's own, from the command line to figures and exports, on both stacks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bench.results import csv_files
+from bench.results.side_files import EXPORTS
+from bench.setup import stacks
+from tests.support.commands import Ran
+from tests.support.exports import check_trained
+
+ROOT = Path(__file__).resolve().parents[2]
+BACKENDS = ("pytorch", "pytorch_best") + (
+    ("pytorch_zero1", "compile") if stacks.own() == "modern" else ("ortmodule", "ortmodule_zero1")
+)
+PARTS = "pytorch_accumulation"
+
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
+]
+
+
+def bench(folder: Path, example: str, *overrides: str) -> Ran:
+    """Run the command from the examples' folder, so that the module is found from there."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.support.on_any_machine", "bench", f"model.module={example}"),
+            *("device=cpu", "measure.wait_s=0", "micro_batch=4", "after=export"),
+            *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
+            *overrides,
+        ],
+        cwd=ROOT / "docs" / "examples",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (written,) = csv_files.list_files(folder / "results")
+    return done, pd.read_csv(written)
+
+
+def exports(folder: Path) -> pd.DataFrame:
+    (csv,) = csv_files.list_files(folder / "results")
+    return EXPORTS.read(EXPORTS.path_of(csv)).set_index("backend")
+
+
+def test_every_backend_trains_times_and_exports_a_gpt_of_one_file(tmp_path: Path) -> None:
+    done, rows = bench(
+        tmp_path,
+        *("own_gpt.py:OwnGPT", "+model.config.width=32", "+model.config.layers=2", "seq_len=16"),
+        *("device.world_size=1", "measure=quick", "measure.launches=1", "measure.rounds=1"),
+        *("measure.block_seconds=0.1", f"backend=[{','.join(BACKENDS)}]"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert {*rows["backend"]} == {*BACKENDS}
+    assert {*rows["status"]} == {"ok"}
+    assert ({*rows["model"]}, {*rows["task"]}, {*rows["attention"]}) == ({"own-gpt"}, {"own"}, {"eager"})
+    assert (rows["model_flops_per_step"] > 0).all()
+    assert (rows["layers_flops_share"] > 0).all()
+    assert rows["loss_difference"].max() < 1e-5
+    assert rows.groupby("backend")["optimizer"].first()["pytorch_best"] == "adamw_fused"
+    for name in ("index.html", "speedup.svg", "memory.svg"):
+        page = (tmp_path / "reports" / name).read_text(encoding="utf-8")
+        assert all(backend in page for backend in BACKENDS), name
+    check_trained(exports(tmp_path))
+
+
+def test_two_ranks_agree_on_a_batch_norm_but_not_on_one_over_parts_of_a_micro_batch(tmp_path: Path) -> None:
+    """Each rank normalises over its own micro-batches under every backend, as the reference does."""
+    done, rows = bench(
+        tmp_path,
+        *("own_convnet.py:ConvNet", "+model.config.width=8", "grad_accum=2", "device.world_size=2"),
+        *("measure=parity", f"backend=[{','.join((*BACKENDS, PARTS))}]"),
+    )
+    assert done.returncode == 1, done.stderr
+    by_name = rows.set_index("backend")
+    assert dict(by_name["status"]) == dict.fromkeys(BACKENDS, "untimed") | {PARTS: "unsupported"}
+    assert "normalises over a whole micro-batch" in by_name["message"][PARTS]
+    assert by_name["loss_difference"].max() < 1e-5
+    check_trained(exports(tmp_path).drop(index=PARTS, errors="ignore"))

@@ -1,0 +1,168 @@
+"""Mistakes in a module of the user's own: each ends in one sentence that says what to correct."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.config.model import Model
+from bench.errors import LONGEST_MESSAGE, LaunchFailed
+from tests.support.configs import a_model
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from bench.worker.workload import model as models  # noqa: E402 - it needs both
+from bench.worker.workload.inspect_module import inspect_module  # noqa: E402 - it needs both
+
+GOOD = """
+import torch
+from torch.nn import functional as F
+
+class Net(torch.nn.Module):
+    def __init__(self, width=4, dropout=0.5):
+        super().__init__()
+        self.layer = torch.nn.Linear(width, 2)
+        self.drop = torch.nn.Dropout(dropout)
+        self.dropout = dropout
+        self.dropped_features = 3
+
+    def forward(self, x, labels):
+        return F.cross_entropy(F.dropout(self.drop(self.layer(x)), self.dropout, self.training), labels)
+
+def example_batch(batch_size, seed):
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(batch_size, 4, generator=random)
+    return {"x": x, "labels": (x.sum(1) > 0).long()}
+"""
+
+
+def own(folder: Path, code: str, name: str = "Net", **config: Any) -> Model:
+    """A module of the given code."""
+    file = folder / "own_net.py"
+    file.write_text(code)
+    return a_model(module=f"{file}:{name}", task="own", architecture=None, config=config, seq_len=None)
+
+
+def inspect(model: Model, *, seq_len: int | None = None, ranks: int = 2) -> None:
+    inspect_module(model, micro_batch=3, seq_len=seq_len, seed=0, device="cpu", ranks=ranks)
+
+
+def test_a_module_is_built_with_and_without_its_dropout(tmp_path: Path) -> None:
+    model = own(tmp_path, GOOD, dropout=0.25)
+    inspect(model)
+    probabilities = []
+    for dropout in (True, False):
+        module: Any = models.build(model, attention="eager", dropout=dropout)
+        probabilities.append((module.drop.p, module.dropout))
+        assert module.dropped_features == 3, "a number of something is no probability"
+    assert probabilities == [(0.25, 0.25), (0.0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        GOOD.replace("return F.cross", 'return {"logits": x, "loss": F.cross').replace(
+            "labels)\n\ndef", "labels)}\n\ndef"
+        ),
+        GOOD.replace(", labels):", "):").replace("F.cross_entropy(", "(").replace(", labels)\n", ", x)\n")
+        + "def loss(output, batch): return F.cross_entropy(output[0], batch['labels'])\n",
+        GOOD.replace("def example_batch", "def _batch") + "Net.example_batch = staticmethod(_batch)\n",
+        GOOD + "def make_net(**config): return Net(**config)\n",
+    ],
+)
+def test_every_way_to_write_a_module_trains(code: str, tmp_path: Path) -> None:
+    inspect(own(tmp_path, code, name="make_net" if "make_net" in code else "Net", width=4))
+
+
+def instead(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+FORWARD = "return F.cross_entropy(F.dropout(self.drop(self.layer(x)), self.dropout, self.training), labels)"
+BATCH = 'return {"x": x, "labels": (x.sum(1) > 0).long()}'
+
+MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no such name": (
+        instead("class Net(", "class Nets("),
+        {},
+        "has no class or function Net; did you mean Nets?",
+    ),
+    "no batch": (
+        instead("def example_batch", "def batch"),
+        {},
+        "write a function example_batch(batch_size, seed)",
+    ),
+    "import": (instead("import torch\n", "import torch, torchh\n"), {}, "correct own_net.py, line 2"),
+    "no module": (
+        instead("class Net(torch.nn.Module):", "class Net:\n  pass\nclass Other(torch.nn.Module):"),
+        {},
+        "must be a torch.nn.Module",
+    ),
+    "unknown argument": (GOOD, {"widht": 4}, "no model.config.widht; did you mean model.config.width?"),
+    "missing argument": (instead("width=4", "width"), {}, "set +model.config.width=…"),
+    "wrong argument": (GOOD, {"width": "four"}, "building model.module="),
+    "forward refuses": (
+        instead("def forward(self, x,", "def forward(self, y,"),
+        {},
+        "fail on example_batch's x (2, 4), labels (2,)",
+    ),
+    "wrong shape": (GOOD, {"width": 5}, "mat1 and mat2 shapes cannot be multiplied"),
+    "no scalar": (instead(FORWARD, "return self.layer(x)"), {}, "write a function loss(output, batch)"),
+    "loss no scalar": (instead(FORWARD, "return {'loss': self.layer(x)}"), {}, "a loss that is no scalar"),
+    "tuple": (instead(FORWARD, "return self.layer(x), 1"), {}, "gives a tuple; return the loss"),
+    "detached": (instead(FORWARD, "return self.layer(x).sum().detach()"), {}, "depends on no parameter"),
+    "not finite": (instead(FORWARD, "return self.layer(x).sum() / 0"), {}, "is inf, and must be finite"),
+    "random": (
+        instead(FORWARD, "return F.dropout(self.layer(x), 0.5).sum()"),
+        {},
+        "whose name contains drop",
+    ),
+    "unused": (
+        instead("self.dropout =", "self.spare = torch.nn.Linear(1, 1); self.dropout ="),
+        {},
+        "does not depend on spare.weight",
+    ),
+    "batch axis": (
+        instead("x.sum(1) > 0).long()", "x.sum(0) > 0).long()"),
+        {},
+        "gives labels the shape (4,)",
+    ),
+    "scalar entry": (
+        instead("(x.sum(1) > 0).long()", "torch.tensor(1)"),
+        {},
+        "first axis must be the samples",
+    ),
+    "list entry": (
+        instead("(x.sum(1) > 0).long()", "[1] * batch_size"),
+        {},
+        "labels is a list; it must be a tensor",
+    ),
+    "no dict": (instead(BATCH, "return x"), {}, "example_batch returns a Tensor; it must be a dict"),
+    "no seed": (instead("manual_seed(seed)", "manual_seed(1)"), {}, "draw it with the seed"),
+    "not repeatable": (instead("4, generator=random", "4"), {}, "other values when it is called again"),
+    "entry not taken": (
+        instead(BATCH, BATCH.replace("}", ', "mask": x}')),
+        {},
+        "unexpected keyword argument 'mask'",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_sentence(mistake: str, tmp_path: Path) -> None:
+    code, config, words = MISTAKES[mistake]
+    with pytest.raises(LaunchFailed) as caught:
+        inspect(own(tmp_path, code, **config))
+    assert words in caught.value.message
+    assert len(caught.value.message) < LONGEST_MESSAGE, "it is cut"
+
+
+def test_a_length_that_is_not_taken_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchFailed, match="seq_len=16 has no effect"):
+        inspect(own(tmp_path, GOOD), seq_len=16)
+
+
+def test_what_several_ranks_would_wait_for_one_rank_may_leave_unused(tmp_path: Path) -> None:
+    inspect(own(tmp_path, MISTAKES["unused"][0]), ranks=1)

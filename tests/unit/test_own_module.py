@@ -1,0 +1,109 @@
+"""`model.module`: how a module of the user's own is named, found, hashed and combined with other settings."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.config.compose import compose
+from bench.config.identity import config_hash, measured_settings
+from bench.config.module_file import find_file, hash_code
+from bench.errors import UserError
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True)
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the command is typed: a file that imports another one, and a package."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "net.py": "import torch\nimport parts\n",
+        "parts.py": "WIDTH = 8\n",
+        "unused.py": "",
+        "sub/net.py": "from . import nothing\n",
+        "mypackage/__init__.py": "raise SystemExit\n",
+        "mypackage/inner/net.py": "",
+        "broken.py": "class Net\n",
+    }.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    return tmp_path
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        config_hash(compose(overrides))
+    return str(caught.value)
+
+
+def test_a_module_alone_makes_a_comparison_with_eager_attention_and_no_length() -> None:
+    config = compose(["model.module=net.py:OwnGPT", "+model.config.width=8"])
+    assert (config.model.name, config.model.task, config.seq_len) == ("own-gpt", "own", None)
+    assert config.model.config == {"width": 8}
+    assert config.attention_of("pytorch_best") == "eager"
+    assert config.backends["pytorch_best"].optimizer == "adamw_fused"
+    assert compose(["model.module=net.py:Net", "model.name=mine", "seq_len=16"]).seq_len == 16
+
+
+def test_a_model_without_a_module_is_what_it_was_before_there_were_any() -> None:
+    assert "module" not in measured_settings(compose(["model=bert-tiny"]))["model"]
+
+
+@pytest.mark.parametrize(
+    ("module", "file"),
+    [
+        ("net.py:Net", "net.py"),
+        ("sub/net.py:make_net", "sub/net.py"),
+        ("net:Net", "net.py"),
+        ("mypackage.inner.net:Net", "mypackage/inner/net.py"),
+        ("mypackage:Net", "mypackage/__init__.py"),
+    ],
+)
+def test_the_file_is_found_from_where_the_command_is_typed_and_not_run(
+    module: str, file: str, code: Path
+) -> None:
+    assert find_file(module).absolute() == code / file
+
+
+def test_an_installed_package_is_found() -> None:
+    assert find_file("bench.config.own:OWN").name == "own.py"
+
+
+def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None:
+    assert [*hash_code("net.py:Net")] == ["net.py", "parts.py"]
+    assert [*hash_code("mypackage.inner.net:Net")] == ["../__init__.py", "net.py"]
+    hashes = [config_hash(compose(["model.module=net.py:Net"]))]
+    for name, text in (("unused.py", "1\n"), ("parts.py", "WIDTH = 9\n"), ("net.py", "import torch\n")):
+        Path(name).write_text(text)
+        hashes.append(config_hash(compose(["model.module=net.py:Net"])))
+    assert hashes[0] == hashes[1]
+    assert len({*hashes}) == 3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["model.module=net.py"], "does not name a class or function"),
+        (["model.module=net.py:"], "write path/to/file.py:Name or package.module:Name"),
+        (["model.module=nett.py:Net"], "there is no file"),
+        (["model.module=mypackage.outer.net:Net"], "Python finds no module mypackage.outer.net"),
+        (["model.module=broken.py:Net"], "broken.py is not valid Python"),
+        (["model.module=net.py:Net", "model=bert-tiny"], "model.task=masked-lm does not fit model.module"),
+        (["model.task=own", "model=bert-tiny"], "a module of your own, and nothing else"),
+        (["model.module=net.py:Net", "model.task=causal-lm"], "leave model.task out"),
+        (
+            ["model.module=net.py:Net", "model.pretrained=x/y"],
+            "model.pretrained=x/y belongs to transformers'",
+        ),
+        (["model.module=net.py:Net", "model.size=mini"], "model.size=mini belongs to transformers' models"),
+        (["model.module=net.py:Net", "model.trained=head"], "have your class do it"),
+        (["model.module=net.py:Net", "data=python_docs"], "read the data in example_batch"),
+        (["model.module=net.py:Net", "data.lengths=full"], "data.lengths=full has no effect"),
+        (["model.module=net.py:Net", "attention=sdpa"], "computes its attention itself"),
+        (["model.module=net.py:Net", "backend=[pytorch,pytorch_sdpa]"], "backends.pytorch_sdpa cannot set"),
+    ],
+)
+def test_what_does_not_fit_a_module_is_refused_in_a_sentence(overrides: list[str], words: str) -> None:
+    said = refusal(*overrides)
+    assert words in said
+    assert "\n" not in said
