@@ -29,8 +29,8 @@ class Adam:
         check_fields(self, "adam.")
         if self.lr < LEAST_LR or self.eps > MOST_EPS:
             raise UserError(
-                f"adam.lr={self.lr:g} with adam.eps={self.eps:g} hardly moves any weight, so that parity sees "
-                "no lost update",
+                f"adam.lr={self.lr:g} with adam.eps={self.eps:g} hardly moves any weight, so that parity "
+                "sees no lost update",
                 f"set adam.lr={LEAST_LR:g} or more, and adam.eps={MOST_EPS:g} or less",
             )
 
