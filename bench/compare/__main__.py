@@ -42,7 +42,7 @@ from bench.compare.tables import (
     render_markdown,
     render_terminal,
 )
-from bench.compare.tolerances import TOLERANCES, read_tolerances
+from bench.compare.tolerances import TOLERANCES, WIDE, read_tolerances
 from bench.errors import UserError
 from bench.report.render.terminal import WIDTH
 from bench.report.words.formatting import plural
@@ -112,6 +112,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     folder = options.results
     tolerances = read_tolerances(options.tolerances)
+    if wide := [f"{name} {share:.0%}" for name, share in tolerances.items() if share > WIDE]:
+        print(f"Wide tolerances, within which nothing counts as worse: {', '.join(wide)}.\n")
     base = find_source(options.base, folder) if options.base else last_commit_source(folder)
     new = find_source(options.new, folder) if options.new else folder_source(Path(folder), "the working tree")
     compared = ComparedSources(base=base, pairing=pair_files(base, new))

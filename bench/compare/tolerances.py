@@ -9,6 +9,9 @@ from bench.errors import UserError
 
 TOLERANCES = CONF / "tolerances.yaml"
 
+MOST, WIDE = 0.5, 0.1
+"""The largest share of a metric that a file may let become worse, and from which on that is said."""
+
 METRICS = ("throughput", "speedup", "memory")
 """What may become worse; the file has a share for each."""
 
@@ -30,6 +33,9 @@ def read_tolerances(path: Path) -> dict[str, float]:
     if names != set(METRICS):
         raise UserError(f"{path} must hold {', '.join(METRICS)}, and nothing else; see {TOLERANCES.name}")
     for name, value in tolerances.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            raise UserError(f"{path}: {name} is a share from 0 to below 1, not {value}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+            raise UserError(
+                f"{path}: {name} is a share from 0 to {MOST}, beyond which half could be "
+                f"lost unseen, not {value}"
+            )
     return {name: float(value) for name, value in tolerances.items()}

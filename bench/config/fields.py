@@ -35,12 +35,14 @@ def at_least(
     return _field(default, check)
 
 
-def above_zero(default: Any = dataclasses.MISSING) -> Any:
-    """Declare a field that takes finite numbers above 0."""
+def above_zero(default: Any = dataclasses.MISSING, *, most: float = math.inf, why: str = "") -> Any:
+    """Declare a field that takes finite numbers above 0, up to `most`; `why` they end there."""
 
     def check(key: str, value: float) -> None:
         if not 0 < value < math.inf:
             raise UserError(f"{key} must be above 0, not {value}.")
+        if value > most:
+            raise UserError(f"{key} must be at most {most:g}, not {value:g}: {why}.")
 
     return _field(default, check)
 

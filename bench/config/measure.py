@@ -21,11 +21,15 @@ class Measure:
     preheat_s: float = at_least(0)  # of training after the warm-up, the same for every backend; 0: none
     resident: str = one_of("all", "one")  # all groups stay alive, rounds rotate; or one group at a time
     parity_steps: int = at_least(2, most=10_000, why=TYPING_MISTAKE)
-    parity_tolerance: float = above_zero()  # relative, on the loss of every parity step
-    margin: float = above_zero()  # a speed-up inside ± margin is called `same`
-    repeats: int = at_least(0)  # contaminated blocks that a backend may measure again in each launch
+    # relative, on the loss of every parity step
+    parity_tolerance: float = above_zero(most=0.1, why="a backend that learns nothing could pass")
+    # a speed-up inside ± margin is called `same`
+    margin: float = above_zero(most=0.2, why="published speed-ups would be called `same`")
+    repeats: int = at_least(
+        0, most=1000, why=TYPING_MISTAKE
+    )  # contaminated blocks that a backend may measure again in each launch
     # half-width, such as 0.01: launches are added until every interval is as narrow
-    until: float | None = above_zero()
+    until: float | None = above_zero(most=0.2, why="launches would end before the faster one is known")
     most_launches: int = at_least(1, most=1000, why=TYPING_MISTAKE)  # the caps of `until`
     most_seconds: float = above_zero()  # of all launches, not counting parity
     timeout_s: float = at_least(1)  # the longest that one backend may take in one launch, everything together
@@ -38,8 +42,10 @@ class Measure:
     most_trials: int = at_least(2, 12)  # launches that the search for the batch may take, of each backend
     # steps of a block, after each of which the held-out loss is computed
     evaluate_every: int | None = at_least(1, None)
-    target_loss: float | None = above_zero(None)  # of those, the one to reach
-    margin_loss: float | None = above_zero(None)  # final ones that differ by less are equivalent
+    # of those, the one to reach
+    target_loss: float | None = above_zero(None, most=5.5, why="a model that has learnt nothing is there")
+    # final ones that differ by less are equivalent
+    margin_loss: float | None = above_zero(None, most=0.5, why="learning little would equal learning much")
 
     def __post_init__(self) -> None:
         check_fields(self, "measure.")

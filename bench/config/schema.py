@@ -14,6 +14,7 @@ from bench.config import python_docs
 from bench.config.backend import Backend
 from bench.config.choices import (
     ATTENTIONS,
+    BEST_ATTENTION,
     CHECKPOINT,
     COUNT,
     EXPORT,

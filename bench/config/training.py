@@ -10,6 +10,10 @@ LARGEST_SCALE = 2**40
 """The largest loss scale to begin with: 40 halvings above 1;
 bench.worker.rank.training allows 64 in a row."""
 
+LEAST_LR, MOST_EPS = 1e-8, 1.0
+"""An fp32 weight of 0.02, as models begin with, moves by steps of 2e-9, and Adam's step is no longer than the
+learning rate; far shorter where `eps` is above the gradients."""
+
 
 @dataclass(kw_only=True)
 class Adam:
@@ -23,6 +27,12 @@ class Adam:
 
     def __post_init__(self) -> None:
         check_fields(self, "adam.")
+        if self.lr < LEAST_LR or self.eps > MOST_EPS:
+            raise UserError(
+                f"adam.lr={self.lr:g} with adam.eps={self.eps:g} hardly moves any weight, so that parity "
+                "sees no lost update",
+                f"set adam.lr={LEAST_LR:g} or more, and adam.eps={MOST_EPS:g} or less",
+            )
 
 
 @dataclass(kw_only=True)

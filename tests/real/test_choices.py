@@ -188,6 +188,21 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
         assert found.state_bytes == pytest.approx(reference.state_bytes / 2, rel=0.02), "each state once"
 
 
+def test_an_odd_number_of_weights_in_fewer_tensors_than_ranks_trains_like_pytorch(tmp_path: Path) -> None:
+    # GPT-2's classifier alone is trained: one tensor of 3 x 3 weights.
+    sizes = {"vocab_size": 31, "n_embd": 3, "n_layer": 1, "n_head": 1, "n_positions": 32, "num_labels": 3}
+    sizes["pad_token_id"] = 0
+    model = a_model(architecture="gpt2", task="sequence-classification", config=sizes, trained="head")
+    names = ["zero1", "zero_redundancy", "zero3_offload", *(["fsdp2"] if stacks.own() == "modern" else [])]
+    made = a_config(tmp_path, model=model, timeout_s=250)
+    made = replace(made, backends={"pytorch": PYTORCH} | {name: (CHOICES | TODAYS)[name] for name in names})
+    single = Comparison(replace(made, adam=replace(made.adam, lr=0.1)), "m-cpux2")
+    reference = trained(single, "pytorch")
+    assert reference.losses[-1] < reference.losses[0] - 0.005, "or there would be nothing to tell apart"
+    for name in names:
+        assert trained(single, name).losses == pytest.approx(reference.losses, rel=1e-4), name
+
+
 @pinned
 def test_fsdp2_of_the_pinned_torch_is_unsupported_on_a_cpu(tmp_path: Path) -> None:
     made = replace(a_config(tmp_path), backends={"pytorch": replace(PYTORCH, sharding="fsdp2")})

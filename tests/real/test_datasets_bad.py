@@ -1,5 +1,6 @@
 """What can be wrong with a dataset, and the one sentence that is said before anything is trained."""
 
+import gzip
 import importlib.util
 import os
 import re
@@ -131,8 +132,8 @@ CLASSES = [{"text": "a cat", "label": number} for number in (0, 1, 2, 0)]
         (
             "token-classification",
             {"rows": [{"tokens": ["a", "cat"], "ner_tags": [1]}] * 4},
-            "data.path=FOLDER/data has 2 tokens and 1 ner_tags in a row (number 0 of its thousand); "
-            "give each token one tag.",
+            "data.path=FOLDER/data must have a tag for each token, and row 1 has 2 tokens and 1 ner_tags; "
+            "correct it.",
         ),
         (
             "question-answering",
@@ -143,7 +144,7 @@ CLASSES = [{"text": "a cat", "label": number} for number in (0, 1, 2, 0)]
         (
             "masked-lm",
             {"rows": [{"text": 5}] * 4},
-            "column text of data.path=FOLDER/data must hold text, not 5; leave such rows out, "
+            "column text of data.path=FOLDER/data must hold text, and row 1 has 5; leave such rows out, "
             "or set ++data.columns={text: …}.",
         ),
         (
@@ -196,7 +197,7 @@ def test_a_file_of_another_kind_is_refused(refusal: Callable[..., str], tmp_path
     (tmp_path / "data.xyz").write_text("a cat")
     assert refusal("masked-lm", path=str(tmp_path / "data.xyz")) == (
         "data.path=FOLDER/data.xyz is a file of an unknown kind; give one that ends in "
-        ".csv, .json, .jsonl, .parquet, .txt, or a folder."
+        ".csv, .json, .jsonl, .parquet, .txt, with .gz behind or without, or a folder."
     )
 
 
@@ -204,11 +205,113 @@ def test_an_empty_folder_and_an_empty_file_are_refused(refusal: Callable[..., st
     (tmp_path / "nothing").mkdir()
     assert "cannot be loaded" in refusal("masked-lm", path=str(tmp_path / "nothing"))
     (tmp_path / "empty.csv").touch()
-    assert "cannot be loaded" in refusal("masked-lm", path=str(tmp_path / "empty.csv"))
+    assert refusal("masked-lm", path=str(tmp_path / "empty.csv")) == (
+        "FOLDER/empty.csv is empty; give it rows, or take it away."
+    )
     (tmp_path / "rows.csv").write_text("text,label\n")
     assert refusal("masked-lm", path=str(tmp_path / "rows.csv")).endswith(
         "(data.split=train) holds no rows; give a dataset with some."
     )
+
+
+LINES = b'{"text": "a cat"}\n' * 3
+TO_UTF_8 = "is not UTF-8; convert the file, such as by `iconv -f LATIN1 -t UTF-8`."
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({"d.jsonl": LINES + '{"text": "ä"}\n'.encode("latin-1")}, f"FOLDER/d.jsonl, line 4, {TO_UTF_8}"),
+        ({"d.csv": "text\na cat\nä\n".encode("latin-1")}, f"FOLDER/d.csv, line 3, {TO_UTF_8}"),
+        ({"d.csv": "text\na cat\n".encode("utf-16")}, f"FOLDER/d.csv, line 1, {TO_UTF_8}"),
+        (
+            {"a.jsonl": LINES, "b.jsonl": '{"text": "ä"}\n'.encode("latin-1")},
+            f"FOLDER/b.jsonl, line 1, {TO_UTF_8}",
+        ),
+        (
+            {"d.csv": b"text,label\na cat,0\na dog,0,5\n"},
+            "FOLDER/d.csv, line 3, has 3 fields, and its header 2; put a text that holds commas in quotes, "
+            "or take the line away.",
+        ),
+        (
+            {"d.csv": b'text,label\na cat,0\n"a dog\n'},
+            "FOLDER/d.csv, line 3, is no CSV (unexpected end of data); close its quotes, "
+            "or take the line away.",
+        ),
+        ({"d.jsonl": b""}, "FOLDER/d.jsonl is empty; give it rows, or take it away."),
+        ({"a.csv": b"text\na cat\n", "b.csv": b""}, "FOLDER/b.csv is empty; give it rows, or take it away."),
+        ({"d.parquet": b""}, "FOLDER/d.parquet is empty; give it rows, or take it away."),
+        (
+            {"d.jsonl": LINES + b'{"text": "a d'},
+            "FOLDER/d.jsonl, line 4, is no JSON (Unterminated string starting at); correct it, "
+            "or take it away.",
+        ),
+        (
+            {"d.jsonl": LINES + b'{"text": 5}\n'},
+            "FOLDER/d.jsonl, line 4, has a number in column text, and line 1 a text; "
+            "give every line the same.",
+        ),
+        (
+            {"d.jsonl": LINES + b'{"text": ["a"]}\n'},
+            "FOLDER/d.jsonl, line 4, has a list in column text, and line 1 a text; give every line the same.",
+        ),
+        (
+            {"d.jsonl": LINES + b"\0\n"},
+            "FOLDER/d.jsonl, line 4, holds a NUL byte; remove it, or write the file anew.",
+        ),
+        (
+            {"a.csv": b"text\na cat\n", "b.csv": b"word\na cat\n"},
+            "FOLDER/b.csv has the columns word, and a file before it text; give all files of the folder the "
+            "same ones.",
+        ),
+        (
+            {"a.csv": b"text\na cat\n", "b.jsonl": LINES},
+            "data.path=FOLDER holds csv and json files, of which only one kind would be read; give a folder "
+            "of one kind, or a single file.",
+        ),
+        (
+            {"d.jsonl.gz": gzip.compress(LINES)[:-9]},
+            "FOLDER/d.jsonl.gz cannot be read (compressed file ended before the end-of-stream marker was "
+            "reached); replace it, or allow reading it.",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_its_line(
+    refusal: Callable[..., str], tmp_path: Path, files: dict[str, bytes], sentence: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    for name, content in files.items():
+        (tmp_path / "in" / name).write_bytes(content)
+    path = tmp_path / "in" / (next(iter(files)) if len(files) == 1 else "")
+    assert refusal("masked-lm", path=str(path)).replace("FOLDER/in", "FOLDER") == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("d.csv", b"text,label\na cat,0\n,1\n"),
+        ("d.jsonl", b'{"text": "a cat", "label": 0}\n{"text": "", "label": 0}\n'),
+        ("d.jsonl", b'{"text": "a cat", "label": 0}\n{"text": null, "label": 0}\n'),
+    ],
+)
+def test_an_empty_text_is_refused_with_its_row_however_it_is_written(
+    refusal: Callable[..., str], tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    path = str(tmp_path / name)
+    assert refusal("sequence-classification", path=path, global_batch=1) == (
+        f"column text of data.path=FOLDER/{name} must hold text, and row 2 has none; leave such rows out, or "
+        "set ++data.columns={text: …}."
+    )
+    # Where texts are but pieces, empty ones are left out.
+    assert "holds 1 samples" in refusal("masked-lm", path=path, global_batch=2)
+
+
+def test_a_row_far_down_is_named_by_its_number(refusal: Callable[..., str]) -> None:
+    rows = [{"text": "a cat", "label": 0}] * 2500 + [{"text": " ", "label": 0}, {"text": "", "label": 0}]
+    assert "and row 2502 has none;" in refusal("sequence-classification", rows)
+    rows[1700] = {"text": "a cat", "label": None}
+    assert "and row 1701 has none;" in refusal("sequence-classification", rows)
 
 
 def test_code_that_comes_with_a_dataset_is_never_run(refusal: Callable[..., str], tmp_path: Path) -> None:

@@ -649,6 +649,41 @@ REFUSED = [
     (["adam.lr=nan"], "adam.lr must be above 0, not nan."),
     (["measure.block_seconds=inf"], "measure.block_seconds must be above 0, not inf."),
     (["measure.until=0"], "measure.until must be above 0, not 0.0."),
+    # gates so wide that they would see no fault
+    (
+        ["measure.parity_tolerance=1e9"],
+        "measure.parity_tolerance must be at most 0.1, not 1e+09: a backend that learns nothing could pass.",
+    ),
+    (
+        ["measure.margin=0.9"],
+        "measure.margin must be at most 0.2, not 0.9: published speed-ups would be called `same`.",
+    ),
+    (
+        ["measure.until=3"],
+        "measure.until must be at most 0.2, not 3: launches would end before the faster one is known.",
+    ),
+    (
+        ["measure.repeats=100000"],
+        "measure.repeats must be at most 1,000, not 100,000: a larger number is likely a typing mistake.",
+    ),
+    (
+        ["measure=converge", "data=python_docs", "measure.target_loss=9"],
+        "measure.target_loss must be at most 5.5, not 9: a model that has learnt nothing is there.",
+    ),
+    (
+        ["measure=converge", "data=python_docs", "measure.margin_loss=3"],
+        "measure.margin_loss must be at most 0.5, not 3: learning little would equal learning much.",
+    ),
+    (
+        ["adam.lr=1e-30"],
+        "adam.lr=1e-30 with adam.eps=1e-08 hardly moves any weight, so that parity sees no lost update; set "
+        "adam.lr=1e-08 or more, and adam.eps=1 or less.",
+    ),
+    (
+        ["adam.eps=1e9"],
+        "adam.lr=0.0001 with adam.eps=1e+09 hardly moves any weight, so that parity sees no lost update; set "
+        "adam.lr=1e-08 or more, and adam.eps=1 or less.",
+    ),
     (["measure.most_launches=0"], "measure.most_launches must be at least 1, not 0."),
     (["measure.most_seconds=-1"], "measure.most_seconds must be above 0, not -1.0."),
     (["measure.repeats=-1"], "measure.repeats must be at least 0, not -1."),

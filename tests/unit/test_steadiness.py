@@ -34,6 +34,33 @@ def test_a_steady_comparison_has_no_warnings() -> None:
     assert kinds(launches(*steady())) == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"overrides": ("measure.parity_tolerance=0.05",)}, "by 0.05 and pass, 0.0001 is usual"),
+        ({"overrides": ("+measure.parity_tolerance=1e-3", "measure=quick")}, "by 0.001 and pass"),
+        ({"loss_difference": 0.03}, "by 0.03 and pass"),  # a preset of the user's own
+        ({"margin": 0.15}, "speed-ups up to 15% are called `same`"),
+    ],
+)
+def test_a_gate_that_is_open_wide_is_said(changes: dict[str, Any], words: str) -> None:
+    (warning,) = found([dataclasses.replace(each, **changes) for each in launches(*steady())])
+    assert warning.kind == "wide gate"
+    assert words in str(warning)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"overrides": ("measure.parity_tolerance=1e-5",), "margin": 0.03},
+        {"overrides": ("measure.parity_tolerance=${x}",)},
+        {"loss_difference": 0.03, "optimizer": "adafactor"},  # makes another update
+    ],
+)
+def test_a_gate_that_is_open_no_wider_than_usual_is_not_said(changes: dict[str, Any]) -> None:
+    assert kinds([dataclasses.replace(each, **changes) for each in launches(*steady())]) == []
+
+
 @pytest.mark.slow
 def test_ordinary_noise_seldom_warns() -> None:
     random = np.random.default_rng(0)

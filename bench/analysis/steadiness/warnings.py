@@ -12,11 +12,14 @@ import pandas as pd
 
 from bench.analysis.steadiness.clusters import distance_of_two_clusters
 from bench.analysis.steadiness.products import Warnings, warn_of_difference, warn_of_low_limit
+from bench.config.choices import LOSS_TOLERANCE, OTHER_UPDATES
+from bench.config.overrides import last_values
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import REMEDIES
 from bench.statistics.backend_blocks import highest, loader_share
 from bench.statistics.intervals import Floats
+from bench.statistics.table_values import latest_overrides
 
 DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
@@ -45,6 +48,9 @@ CLOCK_DROP = 0.05
 UNEXPLAINED_MIB = 500.0
 """Growth of device memory from block to block that is not torch's, above which another process has joined."""
 
+WIDE_MARGIN = 0.05
+"""A `measure.margin` above this, more than twice the default, is warned of."""
+
 FEWEST_BLOCKS = 8
 """For statements about the shape of a distribution."""
 
@@ -68,7 +74,8 @@ class SteadinessWarning:
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison: those about all backends together, then backend by backend."""
     cells = ColumnArrays(rows)
-    warnings = [("", warning) for warning in (*warn_of_difference(rows), *warn_of_low_limit(rows))]
+    of_all = (*_check_gates(rows), *warn_of_difference(rows), *warn_of_low_limit(rows))
+    warnings = [("", warning) for warning in of_all]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
         warnings += [(str(backend), warning) for warning in _check_backend(blocks)]
@@ -76,6 +83,21 @@ def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
         SteadinessWarning(kind=kind, backend=backend, reason=reason, remedy=remedy)
         for backend, (kind, reason, remedy) in warnings
     ]
+
+
+def _check_gates(rows: pd.DataFrame) -> Warnings:
+    """Gates that were opened wider than usual, by the command or by a preset of the user's own."""
+    usual = max(LOSS_TOLERANCE[precision] for precision in rows["precision"].unique())
+    asked = last_values(latest_overrides(rows)).get("measure.parity_tolerance")
+    passed = rows["loss_difference"][~rows["optimizer"].isin(OTHER_UPDATES)].max()
+    widest = np.nanmax([usual, pd.to_numeric(asked or "", errors="coerce"), passed])
+    if widest > usual:
+        seen = f"losses may differ from the reference's by {widest:.2g} and pass, {usual:g} is usual"
+        yield "wide gate", seen, "leave out measure.parity_tolerance"
+    margin = rows["margin"].max()
+    if margin > WIDE_MARGIN:
+        seen = f"speed-ups up to {margin:.0%} are called `same`"
+        yield "wide gate", seen, "leave out measure.margin"
 
 
 def _check_backend(blocks: ColumnArrays) -> Warnings:

@@ -30,11 +30,14 @@ class Sharding(ddp.Sharding):
         return self.updater.state_dict() if torch.distributed.get_rank() == 0 else {}
 
     def proof(self) -> dict[str, Any]:
-        """The optimizer's class, and how many parameters this rank updates of how many."""
+        """The optimizer's class, and how many of the parameters this rank updates; all ranks have to ask."""
         own, whole = map(_count, (self.optimizer, self.updater))
-        if own == whole and torch.distributed.get_world_size() > 1:
+        # Over all ranks: tensors are divided whole, so that a rank may have all of a single one.
+        updated = torch.tensor(own, device=trained(self.module)[0].device)
+        torch.distributed.all_reduce(updated)
+        if updated != whole:
             raise LaunchFailed(
-                "invalid", f"ZeroRedundancyOptimizer updates all {whole} parameters on each rank"
+                "invalid", f"ZeroRedundancyOptimizer updates {updated} parameters on all ranks, not {whole}"
             )
         counts = {"parameters": own, "of_parameters": whole}
         return super().proof() | {"optimizer_class": class_path(self.updater)} | counts

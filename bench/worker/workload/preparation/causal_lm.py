@@ -25,7 +25,9 @@ class Preparation(preparation.Preparation):
         check_tokenizer(tokenizer, context, pads=False)
 
         def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
-            encoded = tokenizer(text(rows["text"], "text", context), verbose=False)["input_ids"]
+            encoded = tokenizer(text(rows["text"], "text", context, may_be_empty=True), verbose=False)[
+                "input_ids"
+            ]
             ids = list(chain.from_iterable(encoded))
             whole = len(ids) // length * length
             return {"input_ids": [ids[start : start + length] for start in range(0, whole, length)]}

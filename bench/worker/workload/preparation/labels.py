@@ -25,6 +25,12 @@ def classes(dataset: Any, column: str, context: Any) -> dict[Any, int]:
         labels = dataset.unique(column)
     except Exception:  # of lists there is no such thing
         labels = dataset[column]
+    if None in labels:
+        row = list(dataset[column]).index(None) + 1
+        raise UserError(
+            f"{context.where(column)} must hold one class per sample, and row {row} has none; leave such "
+            f"rows out, or set ++data.columns={{{column}: …}}."
+        )
     return numbering(dataset.features[column], labels, column, context)
 
 

@@ -30,7 +30,7 @@ class Preparation(preparation.Preparation):
             )
 
         def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
-            lines = text(rows["text"], "text", context)
+            lines = text(rows["text"], "text", context, may_be_empty=True)
             encoded = tokenizer(lines, return_special_tokens_mask=True, **context.padded)
             # Not before: a tokenizer takes no empty list, and a thousand lines may all be empty.
             filled = [place for place, line in enumerate(lines) if line.strip()]

@@ -10,9 +10,7 @@ import datasets
 
 from bench.config.data import Data
 from bench.errors import UserError
-
-BUILDERS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".txt": "text"}
-"""What reads a single file of this ending; of a folder, `datasets` finds out by itself."""
+from bench.worker.workload.preparation.faults import BUILDERS, builder_of, raise_fault
 
 LONGEST_REASON = 200
 """Characters of another library's message within a sentence of ours."""
@@ -34,13 +32,13 @@ def load(data: Data) -> Any:
         if "trust_remote_code" in inspect.signature(datasets.load_dataset).parameters:
             options["trust_remote_code"] = False  # later versions never run any
         if path.is_file():
-            builder = BUILDERS.get(path.suffix)
-            if builder is None:
+            if (builder := builder_of(path)) is None:
                 raise UserError(
                     f"data.path={data.path} is a file of an unknown kind; give one that ends in "
-                    f"{', '.join(BUILDERS)}, or a folder."
+                    f"{', '.join(BUILDERS)}, with .gz behind or without, or a folder."
                 )
             return datasets.load_dataset(builder, data_files=data.path, **options)
+        _check_kinds(path)
         return datasets.load_dataset(data.path, name=data.subset, **options)
 
 
@@ -79,6 +77,19 @@ def named(
     return dataset.rename_columns({f"bench {name}": name for name in theirs})
 
 
+def _check_kinds(folder: Path) -> None:
+    """Refuse a folder of files of several kinds: `datasets` would read one kind and leave the others out."""
+    if (folder / "README.md").exists():  # may say which file is what
+        return
+    files = [file for file in folder.rglob("*") if not file.name.startswith(("dataset_info", "metadata."))]
+    kinds = {builder_of(file) for file in files if file.is_file()} - {None, "text"}
+    if len(kinds) > 1:
+        raise UserError(
+            f"data.path={folder} holds {' and '.join(sorted(map(str, kinds)))} files, of which only one kind "
+            "would be read; give a folder of one kind, or a single file."
+        )
+
+
 def _split(loaded: Any, data: Data) -> Any:
     if not isinstance(loaded, datasets.DatasetDict):
         return loaded
@@ -102,7 +113,11 @@ def _naming(data: Data) -> Iterator[None]:
         raise
     except Exception as error:
         assert data.path is not None
-        kind = "is a folder that" if Path(data.path).exists() else "is no folder here, and as a hub id"
+        path = Path(data.path)
+        if path.exists():
+            raise_fault(path)
+        there = "is a file that" if path.is_file() else "is a folder that"
+        kind = there if path.exists() else "is no folder here, and as a hub id"
         cause = error.__cause__ or error
         if NO_ROWS in str(cause):
             raise UserError(

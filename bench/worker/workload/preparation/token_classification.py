@@ -9,7 +9,7 @@ from bench.worker.workload import preparation
 from bench.worker.workload.preparation import Context, Samples
 from bench.worker.workload.preparation.labels import numbering
 from bench.worker.workload.preparation.processors import check_tokenizer
-from bench.worker.workload.preparation.tokenized import tokenized
+from bench.worker.workload.preparation.tokenized import RowError, tokenized
 from bench.worker.workload.tasks import IGNORED
 
 
@@ -29,9 +29,11 @@ class Preparation(preparation.Preparation):
         def encode(rows: dict[str, list[Any]]) -> Any:
             for number, (words, labels) in enumerate(zip(rows["tokens"], rows["ner_tags"], strict=True)):
                 if len(_list(words, "tokens", context)) != len(labels):
-                    raise UserError(
-                        f"data.path={context.data.path} has {len(words)} tokens and {len(labels)} ner_tags "
-                        f"in a row (number {number} of its thousand); give each token one tag."
+                    raise RowError(
+                        number,
+                        f"data.path={context.data.path} must have a tag for each token",
+                        f"{len(words)} tokens and {len(labels)} ner_tags",
+                        "correct it",
                     )
             encoded = tokenizer(rows["tokens"], is_split_into_words=True, **context.padded)
             labels = [

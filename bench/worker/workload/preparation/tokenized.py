@@ -10,10 +10,19 @@ import numpy as np
 from datasets.fingerprint import Hasher
 
 from bench.errors import UserError
+from bench.worker.workload.preparation.faults import raise_fault
 from bench.worker.workload.preparation.source import first_words
 from bench.worker.workload.tasks import Arrays
 
 HERE = Path(__file__).parent
+
+
+class RowError(UserError):
+    """A row is not as it must be: the one at `place`, counted from 0, has the `fault`."""
+
+    def __init__(self, place: int, where: str, fault: str, remedy: str) -> None:
+        super().__init__(f"{where}, and row {place + 1} has {fault}", remedy)
+        self.place, self.where, self.fault = place, where, fault
 
 
 class Tokenized:
@@ -47,10 +56,18 @@ def tokenized(dataset: Any, function: Callable[[dict[str, list[Any]]], Any], con
     key = _key(dataset, function, context)
     folder = Path(datasets.config.HF_DATASETS_CACHE) / "bench"
     folder.mkdir(parents=True, exist_ok=True)
+
+    def numbered(rows: dict[str, list[Any]], numbers: list[int]) -> Any:
+        try:
+            return function(rows)
+        except RowError as error:
+            raise RowError(numbers[error.place], error.where, error.fault, error.remedy) from None
+
     try:
         made = dataset.map(
-            function,
+            numbered,
             batched=True,
+            with_indices=True,
             remove_columns=dataset.column_names,
             cache_file_name=str(folder / f"{key}.arrow"),
             load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
@@ -59,6 +76,8 @@ def tokenized(dataset: Any, function: Callable[[dict[str, list[Any]]], Any], con
     except UserError:
         raise
     except (TypeError, ValueError) as error:
+        if (path := Path(context.data.path)).exists():
+            raise_fault(path)
         raise UserError(
             f"data.path={context.data.path} cannot be tokenized as it is: {first_words(error)}; "
             "look at the columns' contents, which data.columns chooses."
@@ -84,16 +103,21 @@ def _key(dataset: Any, function: Callable[..., Any], context: Any) -> str:
     return str(Hasher.hash(parts))
 
 
-def text(rows: Sequence[Any], column: str, context: Any) -> list[str]:
-    """A column of texts.
+def text(rows: Sequence[Any], column: str, context: Any, *, may_be_empty: bool = False) -> list[str]:
+    """A column of texts. What is missing, as an empty cell of a CSV file, is an empty text.
 
     Raises:
-        UserError: one is none.
+        RowError: one is none, or empty where it is a sample.
     """
-    for row in rows:
-        if not isinstance(row, str):
-            raise UserError(
-                f"{context.where(column)} must hold text, not {row!r:.40}; leave such rows out, "
-                f"or set ++data.columns={{{column}: …}}."
-            )
-    return list(rows)
+    for place, row in enumerate(rows):
+        if not row and isinstance(row, str | None):
+            if may_be_empty:
+                continue
+            fault = "none"
+        elif isinstance(row, str):
+            continue
+        else:
+            fault = f"{row!r:.40}"
+        remedy = f"leave such rows out, or set ++data.columns={{{column}: …}}"
+        raise RowError(place, f"{context.where(column)} must hold text", fault, remedy)
+    return [row or "" for row in rows]
