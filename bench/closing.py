@@ -129,12 +129,8 @@ def print_closing(
 
 def this_python() -> str:
     """The Python that runs this, as one would type it here: most have not put it on their PATH."""
-    return str(seen_from_here(Path(sys.executable)))
-
-
-def seen_from_here(path: Path) -> Path:
-    """A path relative to the present folder if it lies in it."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _plain(text: str | Path) -> str:

@@ -6,6 +6,7 @@ The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 i
 nobody knew HOST.
 """
 
+import argparse
 import itertools
 import os
 import socket
@@ -17,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.closing import command_parser
 from bench.cluster.messages import (
     NODE_REQUESTS,
     Answered,
@@ -208,7 +208,11 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
-    parser = command_parser("bench.cluster.node_agent", __doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.cluster.node_agent",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("endpoint", metavar="HOST:PORT", help="the coordinator's device.rdzv_endpoint")
     parser.add_argument(
         "--wait", type=float, default=WAIT_SECONDS, metavar="SECONDS", help="for a coordinator, each time"

@@ -86,6 +86,21 @@ def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) ->
     assert run.failures == ["ortmodule, launch 1/2: oom: out of memory, they say"]
 
 
+@pytest.mark.parametrize("place", [".", "elsewhere"])
+def test_a_log_is_named_as_it_is_found_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {("first_step", 1, 1): ("oom", "no memory", "")}}})
+    log = run.comparison.shared.output.folder / "launch-1" / "ortmodule" / "log.txt"
+    log.touch()
+    (tmp_path / place).mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / place)
+    named = log.relative_to(tmp_path) if place == "." else log
+    assert run.comparison.shared.failures.failure_lines() == [
+        f"ortmodule, launch 1/2: oom: no memory (log: {named})"
+    ]
+
+
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     crash = ("crashed", "rank 1 ended", "")
     # Blocks of ortmodule in launch 1: two of the warm-up, one after the others' set-up, then rounds 1, 2 …

@@ -1,8 +1,8 @@
 """What went wrong: a row and a line on the terminal at once, and a list for the end of the comparison."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from bench.closing import seen_from_here
 from bench.errors import PASSED, LaunchFailed, UserError
 from bench.measure.plan.launches import Launch
 from bench.measure.record.ledger import Ledger
@@ -45,9 +45,11 @@ class Failures:
         for row in failed.itertuples():
             launch = self.ledger.launch_of(row.backend, int(row.launch))
             log = output.log_of(row.backend, launch)
+            if log is not None and log.is_relative_to(Path.cwd()):
+                log = log.relative_to(Path.cwd())
             lines.append(
                 f"{row.backend}, {launch.label(self.launches)}: {row.status}: {row.message}"
-                + (f" (log: {seen_from_here(log)})" if log is not None else "")
+                + (f" (log: {log})" if log is not None else "")
             )
         invalid = [
             f"{summary.backend}: {summary.status}: {summary.message}"
