@@ -1,6 +1,7 @@
 """What README, CONTRIBUTING and docs/ name exists: files, functions, make targets, overrides."""
 
 import dataclasses
+import json
 import re
 import shutil
 import typing
@@ -164,6 +165,9 @@ def test_every_command_composes(page: str, tmp_path: Path, monkeypatch: pytest.M
     mine = tmp_path / "my" / "conf" / "model" / "mine.yaml"  # which the configuration's page has one write
     mine.parent.mkdir(parents=True)
     shutil.copy(CONF / "model" / "bert-tiny.yaml", mine)
+    (tmp_path / "my" / "folder").mkdir()  # a checkpoint of the user's
+    config = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    (tmp_path / "my" / "folder" / "config.json").write_text(json.dumps(config))
     monkeypatch.chdir(tmp_path)
     for command in commands(page):
         overrides = overrides_of(command)

@@ -1,5 +1,6 @@
 """The transformers configuration of a model: of a preset, a folder or a hub id, and what contradicts it."""
 
+import ast
 import difflib
 import inspect
 import re
@@ -111,12 +112,19 @@ def _is_read(kind: Any, key: str) -> bool:
 
     DeBERTa's `share_att_key` is one: `getattr(config, "share_att_key", False)`.
     """
-    pattern = re.compile(rf"""config\.{re.escape(key)}\b|["']{re.escape(key)}["']""")
     sources = Path(inspect.getfile(kind)).parent.glob("*.py")
-    other = re.compile(r"^(modeling_(tf|flax)_|convert_)")  # frameworks and formats that are not trained here
+    texts = [path.read_text(encoding="utf-8") for path in sources if not _OF_OTHERS.match(path.name)]
     return any(
-        pattern.search(path.read_text(encoding="utf-8")) for path in sources if not other.match(path.name)
+        (isinstance(node, ast.Attribute) and node.attr == key and ast.unparse(node.value).endswith("config"))
+        or (isinstance(node, ast.Constant) and node.value == key)
+        for text in texts
+        if key in text
+        for node in ast.walk(ast.parse(text))
     )
+
+
+_OF_OTHERS = re.compile(r"(modeling_(tf|flax)_|convert_)")
+"""Begins the names of files for frameworks and formats that are not trained here."""
 
 
 def _is_settings(value: Any) -> bool:
