@@ -59,13 +59,13 @@ class Model:
         check_fields(self, "model.")
         self._check_module()
         self._check_trained()
+        own.check_folder(self.pretrained, self.architecture, self.config)
         if not own.is_random(self.pretrained) and self.size != PUBLISHED:
             raise UserError(
                 f"model.size={self.size} shrinks a model that is built from its configuration, and "
                 f"model.pretrained={self.pretrained} has the size of its weights",
                 "leave one of them out",
             )
-        own.check_folder(self.pretrained, self.architecture, self.config)
         check_size(self.name, self.dimensions, self.size)
         known = own.is_random(self.pretrained) and "id2label" not in self.dimensions
         self.check_labels(self.dimensions.get("num_labels", 2 if known else None))

@@ -113,10 +113,9 @@ def check_folder(pretrained: str | None, architecture: str | None, given: Mappin
     Raises:
         UserError: with the remedy.
     """
-    folder = Path(pretrained or "")
+    saved, folder = read_config(pretrained), Path(pretrained or "")
     if pretrained is None or not folder.is_dir():
         return
-    saved = read_config(pretrained)
     key = f"model.pretrained={pretrained}"
     if saved is None:
         raise UserError(f"{key} has no config.json", "give a folder that save_pretrained wrote")
@@ -166,13 +165,25 @@ def find_task(pretrained: str | None, module: str | None) -> str:
 
 
 def read_config(pretrained: str | None) -> dict[str, Any] | None:
-    """Return what a folder's config.json holds; None for a hub id.
+    """Return what a folder's config.json holds; None for a hub id, and where there is no such file.
 
     Raises:
-        UserError: it is not JSON.
+        UserError: a path is no folder, or the file is not JSON.
     """
-    file = Path(pretrained or "") / "config.json"
-    if pretrained is None or not file.is_file():
+    if pretrained is None:
+        return None
+    file, reason = Path(pretrained) / "config.json", "is not a folder"
+    try:
+        is_file, is_folder = file.is_file(), file.parent.is_dir()
+    except OSError as error:
+        is_file, is_folder = False, False
+        reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
+    if not is_folder and pretrained.startswith(("/", "./", "../")):
+        raise UserError(
+            f"model.pretrained={pretrained} {reason}",
+            "give one with config.json and model.safetensors in it, or the id of a model on the hub",
+        )
+    if not is_file:
         return None
     try:
         found = json.loads(file.read_text(encoding="utf-8"))

@@ -105,7 +105,7 @@ def select_parts(
 
 
 def _chosen(part: PlanPart, models: Sequence[str]) -> dict[str, list[str]]:
-    """Of `models` those of this part's kind, each with what the part sets for it: presets, or folders."""
+    """The `models` that are of this part's kind, presets or folders, each with what the part sets for it."""
     listed = part.overrides_by_model
     folders = any("/" in model for model in listed)
     return {model: list(listed.get(model, ())) for model in models if ("/" in model) == folders}

@@ -3,12 +3,13 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import transformers
 
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
 from bench.worker.workload import model as models
 from tests.support.configs import a_model
 
@@ -21,9 +22,9 @@ def weights(tmp_path: Path) -> Path:
     return tmp_path / "weights"
 
 
-def build(folder: Path) -> torch.nn.Module:
-    model = dataclasses.replace(a_model(), pretrained=str(folder))
-    return models.build(model, attention="eager", dropout=True)
+def build(folder: Path, **changes: Any) -> torch.nn.Module:
+    model = dataclasses.replace(a_model(), pretrained=str(folder), **changes)
+    return models.build(model, attention="eager", dropout=True, pretrained=True)
 
 
 def test_a_good_folder_is_read(weights: Path) -> None:
@@ -37,7 +38,9 @@ def test_a_pickle_is_not_read(weights: Path) -> None:
 
     (weights / "model.safetensors").unlink()
     torch.save({"bomb": Bomb()}, weights / "pytorch_model.bin")
-    with pytest.raises(LaunchFailed, match=r"model.pretrained=.*weights \(folder\): .*safetensors"):
+    with pytest.raises(
+        UserError, match=r"model.pretrained=.*weights has its weights in pytorch_model.bin, which"
+    ):
         build(weights)
     assert not (weights / "exploded").exists()
 
@@ -54,6 +57,6 @@ def test_code_beside_the_weights_is_not_run(weights: Path) -> None:
     settings |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}}
     (weights / "config.json").write_text(json.dumps(settings))
     (weights / "mine.py").write_text(f"open({str(weights / 'exploded')!r}, 'w')\n")
-    with pytest.raises(LaunchFailed, match=r"model.pretrained=.*weights \(folder\)"):
-        build(weights)
+    with pytest.raises(LaunchFailed, match=r"run only with model.trust_remote_code=true"):
+        build(weights, architecture=None, config={})
     assert not (weights / "exploded").exists()

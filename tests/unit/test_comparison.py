@@ -392,7 +392,7 @@ def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> 
 
 
 def test_one_launch_is_never_narrow_enough(tmp_path: Path) -> None:
-    assert launches_of(Simulated(tmp_path, launches=1, until=0.5)) == 2
+    assert launches_of(Simulated(tmp_path, launches=1, until=0.2)) == 2
 
 
 def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
@@ -473,13 +473,13 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
     written = {path.name for path in (tmp_path / "reports").iterdir()}
     assert written >= {"index.md", "index.html", "speedup.svg"}
     block = capsys.readouterr().out
-    answer, *_, files, page, other_page, next_command = block.strip().splitlines()
+    answer, *_, files, page, next_command = block.strip().splitlines()
     assert answer == (
         "As fast as pytorch: ortmodule_zero1 1.00× [1.000, 1.000]; without a result: ortmodule (timeout)."
     )
     assert block.index("samples/s") < block.index("files: ")
     assert files == f"files: {tmp_path}/results/m-cpux2.csv"
-    assert [line.rpartition("/")[2] for line in (page, other_page)] == [*("index.html#m-cpux2", "index.md")]
+    assert page.rpartition("/")[2] == "index.html#m-cpux2"
     assert next_command == "next:  make doctor  # what can run on this machine"
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.config.choices import BEST_ATTENTION
 from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
 from bench.config.module_file import find_file, hash_code
@@ -40,7 +41,7 @@ def test_a_module_alone_makes_a_comparison_with_eager_attention_and_no_length() 
     config = compose(["model.module=net.py:OwnGPT", "+model.config.width=8"])
     assert (config.model.name, config.model.task, config.seq_len) == ("own-gpt", "own", None)
     assert config.model.config == {"width": 8}
-    assert config.attention_of("pytorch_best") == "eager"
+    assert config.attention_of("pytorch_best") == BEST_ATTENTION
     assert config.backends["pytorch_best"].optimizer == "adamw_fused"
     assert compose(["model.module=net.py:Net", "model.name=mine", "seq_len=16"]).seq_len == 16
 

@@ -121,7 +121,7 @@ def _check_limits(config: Config, host_bytes: int) -> None:
 
 
 def check_folders(config: Config) -> None:
-    """Refuse folders that cannot be written to, and weights that are not there, before any work starts.
+    """Refuse folders that cannot be written to, before any work starts.
 
     Raises:
         UserError: with the key to change.
@@ -137,18 +137,6 @@ def check_folders(config: Config) -> None:
             raise UserError(
                 f"{key}={folder} cannot be written to ({reason})", "choose another folder"
             ) from None
-    weights = config.model.pretrained
-    if weights is not None and weights.startswith(("/", "./", "../")):
-        try:
-            if Path(weights).is_dir():
-                return
-            reason = "is not a folder"
-        except OSError as error:
-            reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
-        raise UserError(
-            f"model.pretrained={weights} {reason}",
-            "give one with config.json and model.safetensors in it, or the id of a model on the hub",
-        )
 
 
 def check_packages(config: Config) -> None:
