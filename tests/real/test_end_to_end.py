@@ -178,7 +178,7 @@ def one_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
                 "backend=[pytorch]",
                 "device.world_size=1",
             ),
-            *("measure.rounds=1", "adam.lr=1e-9"),
+            *("measure.rounds=1", "adam.lr=1e-8"),
             cores=cores,
         )
 

@@ -107,7 +107,7 @@ def test_another_folder_and_other_tolerances_are_taken(checkout: Path) -> None:
         write_results(A, two_backends(seed=seed, ort=seconds), folder="measured/here")
         git("add", ".")
         git("commit", "-m", "measured")
-    Path("lenient.yaml").write_text("throughput: 0.9\nspeedup: 0.9\nmemory: 0.9\n")
+    Path("lenient.yaml").write_text("throughput: 0.5\nspeedup: 0.5\nmemory: 0.5\n")
     assert run_script("--base", "HEAD~1").returncode == 0  # of results/
     assert run_script("--base", "HEAD~1", "--results", "measured/here").returncode == 1
     lenient = run_script("--base", "HEAD~1", "--results", "measured/here", "--tolerances", "lenient.yaml")
