@@ -252,6 +252,8 @@ def test_what_is_said_of_several_backends_is_one_line_with_the_range_of_its_numb
         "3 backends: blocks vary 5.1 to 12.0 % (SD); end it",
         "pytorch: slow in 3 of 4 blocks",
     ]
+    seeds = [dataclasses.replace(warnings[0], reason=f"with seed {seed} blocks vary") for seed in (1, 2, 3)]
+    assert group_warnings(seeds) == ["pytorch: with seed 1 to 3 blocks vary; end it"], "one backend, thrice"
     assert group_warnings(warnings[:2]) == ["pytorch, ortmodule: blocks vary 8.2 to 12.0 % (SD); end it"]
     shown = printed([record(), *(failed(name, "unsupported", "no kernel") for name in ("a", "b", "c"))])
     assert "3 backends: unsupported: no kernel" in shown

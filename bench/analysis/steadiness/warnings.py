@@ -183,14 +183,14 @@ def _check_spread(logs: Floats) -> Warnings:
         remedy = "look at page_faults and position in the results file: something switches between two states"
         yield "bimodal", f"blocks are of two kinds, {_percent(apart)} apart", remedy
     elif (spread := float(np.sqrt((centred**2).sum() / freedom))) > SPREAD:
-        seen = f"blocks vary by {_percent(spread)}"
+        seen = f"blocks vary by {_percent(spread)} SD"
         yield "wide spread", seen, "end other work or raise measure.block_seconds"
 
 
 def _check_launches(logs: Floats) -> Warnings:
     means = np.nanmean(logs, axis=1)
     if len(means) >= 3 and (spread := float(means.std(ddof=1))) > LAUNCH_SPREAD:
-        seen = f"launches differ by {_percent(spread)}"
+        seen = f"launches differ by {_percent(spread)} SD"
         yield "launches differ", seen, "measure more launches or set measure.until"
 
 

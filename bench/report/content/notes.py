@@ -65,7 +65,7 @@ def group_warnings(warnings: Sequence[SteadinessWarning]) -> list[str]:
         str(
             dataclasses.replace(
                 group[0],
-                backend=_join_names([warning.backend for warning in group]),
+                backend=_join_names([*dict.fromkeys(warning.backend for warning in group)]),
                 reason=_in_ranges(group),
             )
         )

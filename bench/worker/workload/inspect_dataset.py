@@ -1,13 +1,8 @@
 """Reads a dataset once, before any launch: checks that it fits the task and the model, and tokenizes it.
 
-`python -m bench.worker.workload.inspect_dataset PARENT_PID SPEC.json` prints one sentence and ends with
-status 2 if the user has something to correct. The ranks find the tokens in the cache of `datasets`.
+The ranks find the tokens in the cache of `datasets`.
 """
 
-import json
-import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,8 +11,8 @@ import numpy as np
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
-from bench.launch.lifeline import die_with
 from bench.worker.workload import preparation
+from bench.worker.workload.inspecting import end_after
 from bench.worker.workload.preparation.source import first_words
 
 LOOKED_AT = 2000
@@ -44,25 +39,6 @@ def inspect_dataset(
         prepared.batch(numbers[start : start + AT_ONCE], random)
 
 
-def main() -> int:
-    """Check what the file in argv describes; the exit status."""
-    die_with(int(sys.argv[1]))
-    plain = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    model = msgspec.convert(plain["model"], Model)
-    try:
-        inspect_dataset(
-            Data(**plain["data"]),
-            model,
-            settings=_settings(model),
-            seq_len=plain["seq_len"],
-            global_batch=plain["global_batch"],
-        )
-    except UserError as error:
-        print(error)
-        return 2
-    return 0
-
-
 def _settings(model: Model) -> Any:
     from bench.worker.workload.settings import configuration  # imports torch
 
@@ -77,7 +53,16 @@ def _settings(model: Model) -> Any:
         ) from error
 
 
+def _inspect(plain: dict[str, Any]) -> None:
+    model = msgspec.convert(plain["model"], Model)
+    inspect_dataset(
+        Data(**plain["data"]),
+        model,
+        settings=_settings(model),
+        seq_len=plain["seq_len"],
+        global_batch=plain["global_batch"],
+    )
+
+
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    os._exit(status)  # as a rank does: tearing frameworks down takes long and can fail
+    end_after(_inspect)

@@ -1,25 +1,14 @@
-"""Tries a module of the user's own once, before any launch: builds it, makes batches, takes a step's passes.
-
-`python -m bench.worker.workload.inspect_module PARENT_PID SPEC.json` prints one sentence and ends with
-status 2 if the user has something to correct.
-"""
-
-import json
-import os
-import sys
-import traceback
-from pathlib import Path
-from typing import Any
+"""Tries a module of the user's own once, before any launch: builds it, makes batches, takes one step."""
 
 import msgspec
 import torch
 
 from bench.config.model import Model
 from bench.errors import LaunchFailed
-from bench.launch.lifeline import die_with
 from bench.worker.workload import model as models
 from bench.worker.workload import own_module
 from bench.worker.workload.feed import Batch
+from bench.worker.workload.inspecting import end_after
 
 FEW = 2
 """Samples of the batch that the module is tried with; more are only made."""
@@ -101,20 +90,5 @@ def _run_passes(module: torch.nn.Module, batch: Batch, *, seed: int) -> torch.Te
     return loss.detach()
 
 
-def main() -> int:
-    """Try what the file in argv describes; the exit status."""
-    die_with(int(sys.argv[1]))
-    plain: dict[str, Any] = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    try:
-        inspect_module(msgspec.convert(plain.pop("model"), Model), **plain)
-    except LaunchFailed as failure:
-        traceback.print_exc()
-        print(f"{failure.message.rstrip('.?')}{'?' if failure.message.endswith('?') else '.'}")
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    os._exit(status)  # as a rank does: tearing frameworks down takes long and can fail
+    end_after(lambda plain: inspect_module(msgspec.convert(plain.pop("model"), Model), **plain))
