@@ -7,6 +7,7 @@ from pathlib import Path
 from bench.results.records import Record
 from tests.support.result_files import write_records
 
+ROOT = Path(__file__).resolve().parents[2]
 IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
 
 
@@ -14,6 +15,14 @@ def git(*arguments: str) -> str:
     """Run git in the present folder; what it printed."""
     command = ["git", *IDENTITY, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def committed(*patterns: str) -> list[Path]:
+    """Files of this checkout that git knows, whatever `make bench` has left beside them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return [ROOT / name for name in listed.stdout.split("\0") if name]
 
 
 def write_results(stem: str, records: Iterable[Record], folder: str = "results") -> None:

@@ -10,7 +10,7 @@ from bench.compare.__main__ import main
 from bench.results import csv_files
 from bench.results.machines import name_machines
 from bench.setup.checkout import ROOT
-from tests.support.git import git
+from tests.support.git import committed, git
 from tests.support.result_files import write_rows
 
 KNOWN, UNKNOWN = "amd-family25-model17-2-cores-b93e", "amd-family99-model9-2-cores-0000"
@@ -24,7 +24,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(variable, raising=False)
-    for path in [*ROOT.glob("results/*/bench/bert-mini-cpux2*.csv"), *ROOT.glob("results/*/machine.json")]:
+    for path in committed("results/*/bench/bert-mini-cpux2*.csv", "results/*/machine.json"):
         copy = tmp_path / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)

@@ -20,6 +20,7 @@ from bench.report.render.markdown import escaped
 from bench.report.words import describe, formatting
 from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, record, with_environment, workload
+from tests.support.git import committed
 from tests.support.reports import SECONDS, golden_records, page_of, printed, rendered, save, section_of
 from tests.support.result_files import table_of_records, write_records
 
@@ -263,7 +264,7 @@ MOST_LINES = 25
 """Of one screen: the answer, the table and what follows."""
 
 
-@pytest.mark.parametrize("file", sorted(map(str, Path("results").glob("*/bench/*-cpux2.csv"))))
+@pytest.mark.parametrize("file", map(str, committed("results/*/bench/*-cpux2.csv")))
 def test_the_default_comparison_of_each_machine_fits_one_screen(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

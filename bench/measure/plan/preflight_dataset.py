@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
 from bench.config import python_docs, sizes
 from bench.config.choices import CONF, PREPARED
 from bench.config.module_file import find_file
@@ -36,6 +34,8 @@ def check_model(config: Config) -> None:
     Raises:
         UserError: with the remedy.
     """
+    import yaml  # type: ignore[import-untyped]  # not for `make doctor`, which runs where nothing is installed
+
     model, shipped = config.model, CONF / "model" / f"{config.model.name}.yaml"
     known = yaml.safe_load(shipped.read_text(encoding="utf-8"))["config"] if shipped.exists() else {}
     if model.module is not None or (
