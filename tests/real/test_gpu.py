@@ -388,8 +388,9 @@ def check_rows(rows: pd.DataFrame) -> None:
         assert rows[column].notna().all(), column
     assert (rows["torch_peak_allocated_mib"] <= rows["torch_peak_reserved_mib"]).all()
     assert (rows["torch_peak_reserved_mib"] < rows["device_peak_mib"]).all(), "which holds the context, too"
-    assert (rows["device_peak_mib"] < rows["torch_peak_reserved_mib"] + 4096).all()
-    assert (rows["device_baseline_mib"] < 1024).all(), "one backend's ranks at a time"
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # with `-n 4` other tests hold memory of the same GPU
+        assert (rows["device_peak_mib"] < rows["torch_peak_reserved_mib"] + 4096).all()
+        assert (rows["device_baseline_mib"] < 1024).all(), "one backend's ranks at a time"
     assert rows["roofline_share"].between(0, 1).all()
 
 
