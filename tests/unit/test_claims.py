@@ -1,7 +1,6 @@
 """What our results say about the published claims."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import read_claims
 from bench.report.content.claims import evidence_lines, verdict_words
 from bench.results import csv_files
-from bench.results.machines import list_study
 from bench.results.records import Record
 from bench.sweeps.plan_file import load_plan
 from tests.support.factories import ENVIRONMENT, MIB, block, comparison, record, with_environment, workload
+from tests.support.git import committed
 from tests.support.result_files import table_of_records
 
 
@@ -250,11 +249,10 @@ def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
 
 
 def test_the_committed_results_can_be_checked() -> None:
-    folder = Path(__file__).parents[2] / "results"
     tables = [
         ComparisonResults(stem=path.stem, rows=csv_files.read(path))
-        for study in list_study(folder, "bench")
-        for path in csv_files.list_files(study)
+        for path in committed(":(glob)results/*/bench/*.csv")
+        if "." not in path.stem
     ]
     assert {one.verdict for one in judge_claims(tables)} > {"not testable"}
 
