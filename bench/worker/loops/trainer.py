@@ -137,7 +137,8 @@ class Loop(WatchedLoop):
     ) -> tuple[Any, Any]:
         """DeepSpeed's engine and its ZeRO optimizer, made by Trainer of DeepSpeed's configuration.
 
-        Trainer switches DeepSpeed off where `use_cpu` is set, and takes a CPU by itself where no GPU is seen.
+        Accelerate leaves DeepSpeed out where `use_cpu` is set. Without, it takes a CPU where it sees no GPU,
+        but then knows of this process alone; DeepSpeed divides the work among all ranks nevertheless.
         """
         self._start(model, optimizer, deepspeed=config | {"gradient_clipping": NOTHING_CLIPPED})
         engine = self.trainer.model_wrapped
