@@ -666,6 +666,11 @@ REFUSED = [
         ["measure.parity_tolerance=1e9"],
         "measure.parity_tolerance must be at most 0.1, not 1e+09: a backend that learns nothing could pass.",
     ),
+    # of two steps no loss is of a batch that was seen before
+    *(
+        ([f"measure.parity_steps={steps}"], f"measure.parity_steps must be at least 3, not {steps}.")
+        for steps in (2, 1, 0)
+    ),
     (
         ["measure.margin=0.9"],
         "measure.margin must be at most 0.2, not 0.9: published speed-ups would be called `same`.",

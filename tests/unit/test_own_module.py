@@ -59,7 +59,7 @@ def test_the_rows_say_that_a_module_makes_its_own_batches(
     overrides: list[str], data: str, lengths: str
 ) -> None:
     config = compose([*overrides, "device=cpu", "device.world_size=1"])
-    plan = resolve(config, "name", overrides, gpus=[], cores=[[0]])
+    plan = resolve(config, "name", overrides, gpus=[], cores=[(0,)])
     assert {(one.workload.data, one.workload.lengths) for one in plan.records.values()} == {(data, lengths)}
 
 
