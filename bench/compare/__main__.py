@@ -24,7 +24,7 @@ from bench.compare.changes import BackendChange, compare
 from bench.compare.closing_words import answer_of
 from bench.compare.differences import named_differences
 from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
-from bench.compare.seeds import join_seeds
+from bench.compare.seeds import join_comparisons, join_seeds
 from bench.compare.sources import (
     RESULTS,
     Pairing,
@@ -154,12 +154,15 @@ def _look_at_other_machines(compared: ComparedSources, folder: str) -> None:
         names = find_machine_names(folder)
     except UserError as error:
         compared.refuse(error)
-    known = read_results(compared.base.files)
-    for place, file in compared.pairing.new.items():
-        try:
-            compared.new[place] = look_at_other_machines(place, file.read(), known, names)
-        except UserError as error:
-            compared.refuse(error)
+    known, new = (
+        join_comparisons(read_results(files, refuse))
+        for files, refuse in (
+            (compared.base.files, lambda _: None),  # `make report` tells of these
+            (compared.pairing.new, compared.refuse),
+        )
+    )
+    for place, results in new.items():
+        compared.new[place] = look_at_other_machines(place, results, known, names)
 
 
 def _print_markdown(compared: ComparedSources) -> None:

@@ -1,10 +1,7 @@
 """A result without an earlier version, beside what other machines found with the same comparison."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-
-import pandas as pd
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.machines import SameComparison, backends_of, compare_machines, settings_of
@@ -32,27 +29,30 @@ class OtherMachines:
     reason: str = ""  # why there is none, and what is nearest
 
 
-def read_results(files: Mapping[str, ResultsFile]) -> dict[str, ComparisonResults]:
-    """The comparisons by place; without those that are damaged, of which `make report` tells."""
+def read_results(
+    files: Mapping[str, ResultsFile], refuse: Callable[[UserError], None]
+) -> dict[str, ComparisonResults]:
+    """The comparisons by place; without those that are damaged, for each of which `refuse` is called."""
     comparisons = {}
     for place, file in files.items():
-        with suppress(UserError):
+        try:
             comparisons[place] = ComparisonResults(stem=place.rpartition("/")[2], rows=file.read())
+        except UserError as error:
+            refuse(error)
     return comparisons
 
 
 def look_at_other_machines(
-    place: str, rows: pd.DataFrame, known: Mapping[str, ComparisonResults], names: Mapping[str, str]
+    place: str, new: ComparisonResults, known: Mapping[str, ComparisonResults], names: Mapping[str, str]
 ) -> OtherMachines:
     """Find the same comparison on other machines: by its columns, never by the file's name.
 
     Args:
         place: of the new result, which begins with its machine's folder.
-        rows: what was measured.
+        new: what was measured.
         known: committed comparisons of all machines, by place.
         names: of machines, by folder.
     """
-    new = ComparisonResults(stem=place.rpartition("/")[2], rows=rows)
     settings = settings_of(new)
     if not settings:
         return OtherMachines(reason=f"{new.reference}, its reference, was not timed, so it has no speed-up")

@@ -1,7 +1,7 @@
 """Pairs of files that differ in their seed alone, compared as one pair."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -23,6 +23,22 @@ class SeedFiles(ResultsFile):
     def read(self) -> pd.DataFrame:
         """Its rows."""
         return self.rows
+
+
+def join_comparisons(comparisons: Mapping[str, ComparisonResults]) -> dict[str, ComparisonResults]:
+    """Comparisons by place; those that differ in their seed alone as one."""
+    places = {id(results): place for place, results in comparisons.items()}
+    joined = {}
+    for group in group_by_seed(list(comparisons.values())):
+        name = _name_seeds([places[id(one)] for one in group])
+        rows = combine_seeds([one.rows for one in group]) if len(group) > 1 else group[0].rows
+        joined[name] = replace(group[0], rows=rows)
+    return joined
+
+
+def _name_seeds(names: Sequence[str]) -> str:
+    first, *others = names
+    return f"{first} and {len(others)} more of its seeds" if others else first
 
 
 def join_seeds(pairs: Sequence[Pair]) -> list[Pair]:
@@ -51,10 +67,9 @@ def join_seeds(pairs: Sequence[Pair]) -> list[Pair]:
         except UserError:
             continue
         first, *others = titles
-        name = f"{first} and {len(others)} more of its seeds"
         old_file, now_file = by_title[first][1:]
         joined[first] = (
-            name,
+            _name_seeds(titles),
             SeedFiles(name=old_file.name, content=b"", rows=old),
             SeedFiles(name=now_file.name, content=b"", rows=now),
         )

@@ -68,6 +68,11 @@ WITHOUT_WHOLE_WEIGHTS = tuple(name for name, divided in DIVIDED.items() if "weig
 LOOPS = ("bare", *_modules("loops"))
 """What makes the steps: the harness's own loop, or one that users have."""
 
+SHARDINGS_OF_LOOPS = dict.fromkeys(
+    ("trainer", "ort_trainer"), ("ddp", *(name for name in DEEPSPEED if name not in IN_16_BITS_ALONE))
+)
+"""The shardings of loops other than the bare one, which trains under all; a loop that is not here has DDP."""
+
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
 OF_CLASSES = ("image-classification", "sequence-classification", "token-classification")

@@ -20,7 +20,8 @@ class Measure:
     warmup_steps: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
     preheat_s: float = at_least(0)  # of training after the warm-up, the same for every backend; 0: none
     resident: str = one_of("all", "one")  # all groups stay alive, rounds rotate; or one group at a time
-    parity_steps: int = at_least(2, most=10_000, why=TYPING_MISTAKE)
+    # batches alternate, so that the third loss is the first one that can be seen to have risen
+    parity_steps: int = at_least(3, most=10_000, why=TYPING_MISTAKE)
     # relative, on the loss of every parity step
     parity_tolerance: float = above_zero(most=0.1, why="a backend that learns nothing could pass")
     # a speed-up inside ± margin is called `same`

@@ -21,6 +21,7 @@ from bench.config.choices import (
     IN_16_BITS_ALONE,
     OFFLOADED,
     ON_DEVICE,
+    SHARDINGS_OF_LOOPS,
     SIXTEEN_BITS,
     WITHOUT_LENGTH,
     WITHOUT_WHOLE_WEIGHTS,
@@ -128,11 +129,11 @@ class Config:
             device=self.device.type,
             checkpointing=self.checkpointing_of(name),
         )
-        if backend.loop != "bare" and backend.sharding != "ddp":
+        shardings = SHARDINGS_OF_LOOPS.get(backend.loop, ("ddp",))
+        if backend.loop != "bare" and backend.sharding not in shardings:
             raise UserError(
-                f"backends.{name}.loop={backend.loop} trains by DDP and cannot be combined with "
-                f"sharding={backend.sharding}",
-                "choose sharding=ddp",
+                f"backends.{name}.loop={backend.loop} cannot be combined with sharding={backend.sharding}",
+                f"choose {' or '.join(shardings)}, or loop=bare",
             )
         if (backend.loop == "ort_trainer") != (backend.engine == "ortmodule") and backend.loop != "bare":
             raise UserError(

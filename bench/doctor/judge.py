@@ -4,7 +4,8 @@ A pure function of what was seen, so that machines which are not at hand can be 
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from bench.doctor.seen import MachineSeen, StackSeen
 from bench.errors import UserError
@@ -30,11 +31,17 @@ class Diagnosis:
 
 def judge(machine: MachineSeen) -> list[Diagnosis]:
     """Return what of all that was seen is well, and what is not, with its remedy."""
+    of_stacks = {stack.name: _judge_stack(stack, machine) for stack in machine.stacks}
+    broken = [name for name, judged in of_stacks.items() if any(one.state == "broken" for one in judged)]
     return [
         *_judge_machine(machine),
         *_judge_gpus(machine),
-        *(diagnosis for stack in machine.stacks for diagnosis in _judge_stack(stack, machine)),
-        *_judge_backends(machine),
+        *(
+            replace(one, state="poor") if one.state == "broken" and name != machine.chosen else one
+            for name, judged in of_stacks.items()
+            for one in judged
+        ),
+        *_judge_backends(machine, broken),
     ]
 
 
@@ -47,12 +54,17 @@ def _refused(part: str, state: str, refusal: UserError) -> Diagnosis:
     return Diagnosis(part, refusal.reason, state, f"{refusal.remedy}." if refusal.remedy else "")
 
 
-def _judge_backends(machine: MachineSeen) -> list[Diagnosis]:
+def _judge_backends(machine: MachineSeen, broken_stacks: Collection[str]) -> list[Diagnosis]:
     """One diagnosis for the backends that would run, and one for every reason why some would not."""
-    runs = [name for name, refusal in machine.backends.items() if refusal is None]
+    runs = []
     by_refusal: dict[tuple[str, str], list[str]] = {}
-    for name, refusal in machine.backends.items():
-        if refusal:  # the same for several, apart from their names
+    for name, seen in machine.backends.items():
+        refusal = seen.refusal
+        if not refusal and seen.stack in broken_stacks:
+            refusal = UserError(f"the {seen.stack} stack is broken", "repair it as said above")
+        if not refusal:
+            runs.append(name)
+        else:  # the same for several, apart from their names
             reason = refusal.reason.removeprefix(f"backends.{name} ")
             by_refusal.setdefault((reason, refusal.remedy), []).append(name)
     diagnoses = [Diagnosis("backends", f"would run: {', '.join(runs)}")] if runs else []
@@ -126,23 +138,24 @@ def _judge_gpus(machine: MachineSeen) -> list[Diagnosis]:
 def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Diagnosis]:
     make = STACKS[stack.name].make
     part = f"stack {stack.name}"
-    grave = "broken" if stack.name == machine.chosen else "poor"
     old = find_old_driver(STACKS[stack.name], machine.gpus[0].driver) if machine.gpus else None
     if old and stack.device != "cpu":
-        return [_refused(part, grave, old)]
+        return [_refused(part, "broken", old)]
     if stack.unsuitable:
-        return [_refused(part, grave, stack.unsuitable)]
-    if stack.pending:
-        undone = f"not set up: {', '.join(stack.pending)} to be done"
-        return [Diagnosis(part, undone, grave, f"run `{make}`")]
-    if stack.torch is None:
-        anew = f"run `{make}` anew after `make clean`"
-        return [Diagnosis(part, f"torch: {stack.import_error}", grave, anew)]
-    diagnoses = [Diagnosis(part, f"Python {stack.torch['python']}, torch {stack.torch['torch']}")]
+        return [_refused(part, "broken", stack.unsuitable)]
+    versions = []
     if stack.wrong:
         detail = "not the pinned ones: " + ", ".join(stack.wrong)
         remedy = f"run `make clean` and `{make}`, or say so when you publish"
-        diagnoses.append(Diagnosis(f"{part}: versions", detail, "poor", remedy))
+        versions = [Diagnosis(f"{part}: versions", detail, "poor", remedy)]
+    if stack.pending:
+        undone = f"not set up: {', '.join(stack.pending)} to be done"
+        return [Diagnosis(part, undone, "broken", f"run `{make}`"), *versions]
+    if stack.torch is None:
+        anew = f"run `{make}` anew after `make clean`"
+        return [Diagnosis(part, f"torch: {stack.import_error}", "broken", anew), *versions]
+    python = f"Python {stack.torch['python']}, torch {stack.torch['torch']}"
+    diagnoses = [Diagnosis(part, python), *versions]
     if stack.plain_onnxruntime:
         detail = "overwrites ONNX Runtime Training's module"
         remedy = f"run `make clean` and `{make}`"

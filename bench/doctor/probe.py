@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.config.backend import Backend
 from bench.config.choices import CONF
-from bench.doctor.seen import MachineSeen, StackSeen
+from bench.doctor.seen import BackendSeen, MachineSeen, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import check_undivided, visible_gpus
@@ -131,11 +131,13 @@ def _stack(name: str) -> StackSeen:
     env = ROOT / known.folder
     here = stacks.installed(name)
     choice = recorded_choice(env)
+    has_torch = here is not None and "torch" in here.packages
+    wrong = stacks.find_other_versions(name, here.packages) if here and has_torch else []
     if choice is not None:
         stages = known.stages(ROOT, env, choice)
         if undone := [stage.name for stage in pending(stages, env)]:
-            return StackSeen(name=name, pending=undone)
-    elif here is None or "torch" not in here.packages:  # an image may bring an environment of its own
+            return StackSeen(name=name, pending=undone, wrong=wrong)
+    elif not has_torch:  # an image may bring an environment of its own
         try:
             find_python(known.pythons)
         except UserError as error:
@@ -147,7 +149,7 @@ def _stack(name: str) -> StackSeen:
     plain = next((name for name in ("onnxruntime", "onnxruntime-gpu") if name in here.packages), "")
     return StackSeen(
         name=name,
-        wrong=_wrong_versions(name, here.packages),
+        wrong=wrong,
         torch=torch,
         import_error=import_error,
         plain_onnxruntime=plain if name == "ort" else "",
@@ -171,40 +173,26 @@ def ask_torch(interpreter: str) -> tuple[Mapping[str, Any] | None, str]:
     return json.loads(done.stdout.splitlines()[-1]), ""
 
 
-def _wrong_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
-    """Return those of the packages that decide a result whose version is not the pinned one."""
-    wanted: dict[str, str] = {}
-    files = {"ort": ("ort-cpu.txt", "ort-gpu.txt"), "modern": ("modern.txt",)}[stack]
-    for file in files:
-        text = (ROOT / "requirements" / file).read_text(encoding="utf-8")
-        wanted |= dict(
-            re.findall(r"^(torch|transformers|deepspeed|onnxruntime-training(?:-cpu)?)==(\S+)", text, re.M)
-        )
-    return [
-        f"{name} {packages[name]} instead of {version}"
-        for name, version in sorted(wanted.items())
-        if name in packages and packages[name].partition("+")[0] != version
-    ]
-
-
-def _backends(*, driver: bool) -> tuple[dict[str, UserError | None], list[str]]:
+def _backends(*, driver: bool) -> tuple[dict[str, BackendSeen], list[str]]:
     """Return why a comparison of each backend alone would be refused, and the default backends."""
     try:
         from bench.config.compose import compose
     except ImportError:  # without Hydra there is no stack, which is said elsewhere
         return {}, []
     device = [] if driver else ["device=cpu"]  # with a driver that does not answer, only the CPU is left
-    refused: dict[str, UserError | None] = {}
+    seen: dict[str, BackendSeen] = {}
     for path in sorted((CONF / "backend").glob("*.yaml")):
         if "engine:" not in path.read_text("utf-8"):  # a list of backends
             continue
         try:
             config = compose([*device, f"backend=[{path.stem}]", f"reference={path.stem}"])
             preflight.check_packages(config)
-            refused[path.stem] = _known_failure(config.backends[path.stem], config.device.type)
+            backend = config.backends[path.stem]
+            failure = _known_failure(backend, config.device.type)
+            seen[path.stem] = BackendSeen(failure, backend.stack or stacks.own())
         except UserError as error:
-            refused[path.stem] = error
-    return refused, list(compose(device).backends)
+            seen[path.stem] = BackendSeen(error)
+    return seen, list(compose(device).backends)
 
 
 def _known_failure(backend: Backend, device: str) -> UserError | None:

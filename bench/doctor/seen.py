@@ -26,6 +26,14 @@ class StackSeen:
     compiler: str = ""  # the nvcc that DeepSpeed's import finds; empty: none
 
 
+@dataclass(frozen=True)
+class BackendSeen:
+    """Why a comparison of this backend alone would be refused or fail, if it is known; and its stack."""
+
+    refusal: UserError | None = None
+    stack: str = "ort"
+
+
 @dataclass(frozen=True, kw_only=True)
 class MachineSeen:
     """A machine, as it was seen."""
@@ -41,9 +49,7 @@ class MachineSeen:
     gpus: Sequence[ListedGpu] = ()
     driver_problem: UserError | None = None
     stacks: Sequence[StackSeen] = ()
-    backends: Mapping[str, UserError | None] = field(default_factory=dict)
-    """Why each would be refused; None: it would run."""
-
+    backends: Mapping[str, BackendSeen] = field(default_factory=dict)
     default_backends: Sequence[str] = ()
     chosen: str = "ort"
     """The stack that the doctor was asked about: without it nothing runs."""

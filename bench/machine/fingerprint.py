@@ -16,17 +16,6 @@ from bench.machine.variables import removed_variables, worker_variables
 from bench.setup import stacks
 from bench.setup.recipes import MKL_LIBRARY
 
-PACKAGES = (
-    "torch",
-    "transformers",
-    "onnxruntime-training",
-    "onnxruntime-training-cpu",
-    "onnx",
-    "deepspeed",
-    "numpy",
-    "safetensors",
-)
-
 UNRECORDED = (
     *("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR", "CUDA_HOME", "CUDA_CACHE_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
@@ -67,7 +56,8 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
         "packages": {
             name: version
             for name, version in installed.packages.items()
-            if name in PACKAGES or name.startswith("nvidia-")  # CUDA's libraries, which torch brings along
+            if name in stacks.RECORDED
+            or name.startswith("nvidia-")  # CUDA's libraries, which torch brings along
         },
         "cpu": describe_processor(),
         "memory_gib": round(memory_bytes() / 2**30, 1),

@@ -50,6 +50,7 @@ from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
+from bench.results.side_files import CHECKPOINTS, EXPORTS, STEP_PARTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +138,9 @@ class Comparison:
             _describe_first_use(config, gpus),
         ]
         bar = bar or ProgressBar(Console(stderr=True))
-        earlier = take_over_earlier_run(plan.output, plan.records, resume=plan.resume)
+        beside = ((EXPORTS, plan.export), (CHECKPOINTS, plan.checkpoint), (STEP_PARTS, plan.parts))
+        wanted = [kind for kind, planned in beside if planned is not None]
+        earlier = take_over_earlier_run(plan.output, plan.records, resume=plan.resume, beside=wanted)
         ledger = Ledger(plan.output, plan.records, earlier)
         starter = GroupStarter(plan, start_group, nodes)
         sampler = GpuSampler(_devices(gpus, device.ranks_per_node, nodes))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.report.content.collection import ReportedComparison, collect
+from bench.report.content.collection import ReportedComparison, collect, put_seeds_together
 from bench.results.csv_files import list_files
 from bench.results.machines import FILE, list_machines
 
@@ -20,13 +20,14 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
     """Read files, those right inside folders, and those of machines whose speed-ups are results; none twice.
 
     Returns:
-        The comparisons, and a sentence for each file that could not be read.
+        The comparisons, those that differ in their seed alone as one, and a sentence for each file that could
+        not be read.
 
     Raises:
         UserError: a folder holds no results file.
     """
     paths = [path for place in given for path in (_files_in(place) if place.is_dir() else [place])]
-    collection = collect({path.resolve(): path for path in paths}.values())
+    collection = put_seeds_together(collect({path.resolve(): path for path in paths}.values()))
     return collection.comparisons, collection.refused
 
 

@@ -23,15 +23,6 @@ def describe(record: Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in DESCRIBED} | {"started_at": now}
 
 
-def is_of(table: pd.DataFrame, records: Mapping[str, Record], names: Iterable[str]) -> bool:
-    """Whether a file holds all of these backends, as they are in the comparison that has these records."""
-    return all(
-        set(table.loc[table["backend"] == name, column]) == {getattr(records[name], column)}
-        for name in names
-        for column in ("config_hash", "environment_hash")
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class TableFile:
     """A kind of CSV file."""
@@ -103,6 +94,18 @@ class SideFile(TableFile):
     def path_of(self, results: Path) -> Path:
         """The file that belongs to a results file; its name has a dot more, by which it is known."""
         return results.with_name(f"{results.stem}.{self.kind}.csv")
+
+    def lacks(self, results: Path, records: Mapping[str, Record], names: Iterable[str]) -> bool:
+        """Whether one of these backends is not there as it is in the comparison that has these records."""
+        path = self.path_of(results)
+        if not path.exists():
+            return True
+        table = self.read(path)
+        return any(
+            set(table.loc[table["backend"] == name, column]) != {getattr(records[name], column)}
+            for name in names
+            for column in ("config_hash", "environment_hash")
+        )
 
     def _shorten(self, table: pd.DataFrame) -> pd.DataFrame:
         described = table[list(DESCRIBED)].astype(object)

@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,13 @@ ORT_TRAINING = ("onnxruntime-training", "onnxruntime-training-cpu")
 """ONNX Runtime Training's distributions, for GPUs and without."""
 
 NEWEST_TORCH_FOR_ORT = (2, 6)
+"""ONNX Runtime Training's extensions do not load with a later one."""
+
+RECORDED = ("torch", "transformers", *ORT_TRAINING, "onnx", "deepspeed", "numpy", "safetensors")
+"""The packages whose versions every row names."""
+
+REQUIREMENTS = {"ort": ("ort-cpu.txt", "ort-gpu.txt"), "modern": ("modern.txt",)}
+"""The files in requirements/ that pin a stack's versions."""
 
 SECONDS = 60
 """How long an interpreter may take to list its packages: a tenth of one, or far longer from a cold disk."""
@@ -56,8 +64,29 @@ def own() -> str:
     packages = installed_here().packages
     if any(name in packages for name in ORT_TRAINING):
         return "ort"
+    return "modern" if is_torch_too_new_for_ort(packages) else "ort"
+
+
+def is_torch_too_new_for_ort(packages: Mapping[str, str]) -> bool:
+    """Return whether ONNX Runtime Training cannot work with the torch among these packages."""
     torch = tuple(int(part) for part in packages.get("torch", "0").split(".")[:2])
-    return "modern" if torch > NEWEST_TORCH_FOR_ORT else "ort"
+    return torch > NEWEST_TORCH_FOR_ORT
+
+
+def find_other_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
+    """Return the recorded packages that have another version than the stack's requirements pin, with both.
+
+    A requirement may have a version for each Python; any of them will do.
+    """
+    texts = [(ROOT / "requirements" / file).read_text(encoding="utf-8") for file in REQUIREMENTS[stack]]
+    pins: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([\w-]+)==([^\s;]+)", "\n".join(texts), re.MULTILINE):
+        pins.setdefault(name, set()).add(version)
+    return [
+        f"{name} {packages[name]} instead of {' or '.join(sorted(pins[name]))}"
+        for name in RECORDED
+        if name in packages and name in pins and packages[name].partition("+")[0] not in pins[name]
+    ]
 
 
 def installed(stack: str | None = None) -> Installed | None:

@@ -56,7 +56,7 @@ def test_an_engine_is_one_module_and_one_yaml() -> None:
 
 def test_the_engine_of_the_page_trains_like_pytorch(checkout: Path, tmp_path: Path) -> None:
     (command,) = [one for one in commands("CONTRIBUTING.md") if NEW in one.line]
-    small = ["device.world_size=1", "measure.parity_steps=2"]
+    small = ["device.world_size=1", "measure.parity_steps=3"]
     places = [f"results_dir={tmp_path / 'results'}", f"reports_dir={tmp_path / 'reports'}"]
     ran = python(checkout, *command.words[1:], *small, *places)
     assert ran.returncode == 0, ran.stdout + ran.stderr

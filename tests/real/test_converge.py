@@ -37,7 +37,7 @@ LINE = (
     "measure.rounds=3",
     "measure.evaluate_every=10",
     "measure.target_loss=5",
-    "measure.parity_steps=2",
+    "measure.parity_steps=3",
     "measure.wait_s=0",
 )
 

@@ -55,7 +55,7 @@ def bench(folder: Path, *overrides: str, cores: set[int], backends: list[str] = 
             *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
             *("device=cpu", f"backend=[{','.join(backends)}]", "data=hf"),
             *("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.1"),
-            "measure.parity_steps=2",
+            "measure.parity_steps=3",
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
             *overrides,
         ],

@@ -68,3 +68,45 @@ def test_the_library_that_onnx_runtime_s_provider_for_gpus_misses_is_named(
     (tmp_path / "libmissing.so").unlink()
     monkeypatch.setattr("onnxruntime.capi._pybind_state.__file__", str(tmp_path / "any.py"))
     assert "libmissing.so: cannot open shared object file" in _ort_sessions.find_missing_library()
+
+
+SOURCE = "/onnxruntime_src/orttraining/orttraining/python/orttraining_pybind_state.cc:548 <lambda(Builder*)>"
+
+
+def of_sympy() -> None:
+    pytest.importorskip("sympy").sympify("1 +")
+
+
+def of_onnx() -> None:
+    import onnx
+
+    onnx.helper.make_attribute("axis", object())
+
+
+def of_torch() -> None:
+    torch.ones(2) @ torch.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("raises", "status"),
+    [
+        (
+            RuntimeError(f"{SOURCE} [ONNXRuntimeError] : 1 : FAIL : Duplicate definition (_grad)."),
+            "unsupported",
+        ),
+        (
+            RuntimeError(f"{SOURCE} gradient_builder != nullptr was false. No gradient of Resize."),
+            "unsupported",
+        ),
+        (of_sympy, "unsupported"),
+        (of_onnx, "unsupported"),
+        (of_torch, None),
+        (RuntimeError("the loss is no scalar"), None),
+    ],
+)
+def test_what_is_raised_while_the_graph_is_built_is_unsupported(raises: Any, status: str | None) -> None:
+    from bench.worker.engines.ortmodule import Engine
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - of any kind
+        raise raises if isinstance(raises, Exception) else raises()
+    assert Engine().status_of(caught.value) == status

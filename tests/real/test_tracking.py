@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import shlex
 import struct
 import subprocess
 import sys
@@ -218,7 +219,8 @@ def test_a_server_that_is_not_there_is_one_sentence_and_stops_no_other_tracker(r
     assert sentence.startswith("mlflow did not get the results (")
     assert "\n" not in sentence
     assert sentence.endswith(
-        f"which are kept in {results}; put it right and run `python -m bench.tracking '{results}'` "
+        f"which are kept in {results}; put it right and run "
+        f"`python -m bench.tracking {shlex.quote(str(results))}` "
         "with the same track=…, which measures nothing."
     )
 

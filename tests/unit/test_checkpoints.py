@@ -11,11 +11,12 @@ from bench.measure.stages.checkpoints import SAME, judge
 from bench.measure.stages.judging import Trajectory
 from bench.report.content.collection import ReportedComparison
 from bench.report.pages.comparison import render_comparison
-from bench.results.side_files import CHECKPOINTS
+from bench.results.side_files import CHECKPOINTS, STEP_PARTS
 from bench.worker.state import checkpoint_files
 from bench.worker.state.checkpoint_files import LIST, UNFINISHED
 from tests.support.comparisons import Resumable
 from tests.support.factories import comparison
+from tests.support.fakes import Script
 from tests.support.result_files import table_of_records
 
 
@@ -45,6 +46,25 @@ def test_what_a_killed_save_has_left_is_neither_loaded_nor_in_the_way(tmp_path: 
     assert checkpoint_files.read_list(first).steps == 3
     second = save(tmp_path, 4)
     assert checkpoint_files.read_list(second).files["state.pt"].bytes == 7
+
+
+def test_a_check_that_is_wanted_later_is_made_up_for_where_nothing_is_timed(tmp_path: Path) -> None:
+    parity: dict[str, Any] = {"measure": {"launches": 0}, "resume": True}
+    diverged: dict[str, Script] = {"ortmodule": {"loss": 2.1}}
+    Resumable(tmp_path, diverged, **parity)
+    run = Resumable(tmp_path, diverged, after="checkpoint", **parity)
+    assert [row["status"] for row in run.rows] == ["untimed", "diverged", "untimed"]
+    table = CHECKPOINTS.read(CHECKPOINTS.path_of(run.comparison.shared.output.csv))
+    assert {"pytorch", "ortmodule_zero1"} <= set(table["backend"])
+    assert Resumable(tmp_path, diverged, after="checkpoint", **parity).groups == []
+    assert Resumable(tmp_path, diverged, **parity).groups == []
+    parity["measure"]["parts"] = "count"
+    run = Resumable(tmp_path, diverged, **parity)
+    assert set(STEP_PARTS.read(STEP_PARTS.path_of(run.comparison.shared.output.csv))["backend"]) == {
+        "pytorch",
+        "ortmodule_zero1",
+    }
+    assert Resumable(tmp_path, diverged, **parity).groups == []
 
 
 def test_without_a_finished_one_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:

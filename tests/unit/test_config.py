@@ -443,6 +443,8 @@ PYTORCH, ORT, ZERO = "backend=[pytorch]", "backend=[pytorch,ortmodule]", "backen
         ([*BASE, "onnxruntime-training"], [ORT]),
         ([*BASE, "onnxruntime-training"], [ORT, "device=cuda"]),
         ([*BASE, "onnxruntime"], [PYTORCH]),
+        (["torch==2.7.0", "transformers", "onnxruntime-training-cpu"], [PYTORCH]),
+        (["torch==2.6.1+cu124", "transformers==4.50.0", "onnxruntime-training-cpu"], [ORT]),
     ],
 )
 def test_only_what_the_chosen_backends_need_has_to_be_installed(
@@ -502,6 +504,16 @@ def test_only_what_the_chosen_backends_need_has_to_be_installed(
             "backends.ortmodule needs ONNX Runtime Training, which the modern stack does not have, since it "
             "ended with 1.19.2; run `make bench` without STACK, or measure without it: "
             "backend=[pytorch,pytorch_zero1].",
+        ),
+        *(
+            (
+                [f"torch=={torch}", "transformers", "onnxruntime-training-cpu"],
+                ["backend=[pytorch,NAME]".replace("NAME", name)],
+                f"backends.{name} needs torch 2.6 or older, since ONNX Runtime Training 1.19.2 does not work "
+                f"with torch {torch}, which is installed; run `make clean` and `make setup`, or `pip install "
+                "'.[ort-cpu]'`, or measure without it: backend=[pytorch,pytorch_zero1].",
+            )
+            for torch, name in (("2.7.0", "ortmodule"), ("2.9.1+cpu", "ortmodule_adamw"))
         ),
         (
             ["torch==2.13.0"],
@@ -653,6 +665,11 @@ REFUSED = [
     (
         ["measure.parity_tolerance=1e9"],
         "measure.parity_tolerance must be at most 0.1, not 1e+09: a backend that learns nothing could pass.",
+    ),
+    # of two steps no loss is of a batch that was seen before
+    *(
+        ([f"measure.parity_steps={steps}"], f"measure.parity_steps must be at least 3, not {steps}.")
+        for steps in (2, 1, 0)
     ),
     (
         ["measure.margin=0.9"],

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.doctor.judge import Diagnosis, judge
-from bench.doctor.seen import MachineSeen, StackSeen
+from bench.doctor.seen import BackendSeen, MachineSeen, StackSeen
 from bench.errors import UserError
 from bench.setup.nvidia_smi import ListedGpu
 
@@ -30,7 +30,7 @@ WELL = MachineSeen(
     tools={"g++": True, "git": True},
     gpus=[GPU],
     stacks=[WELL_STACK, replace(WELL_STACK, name="modern")],
-    backends={"pytorch": None, "ortmodule": None},
+    backends={"pytorch": BackendSeen(), "ortmodule": BackendSeen(), "x@modern": BackendSeen(stack="modern")},
     default_backends=["pytorch", "ortmodule"],
 )
 
@@ -122,13 +122,18 @@ BROKEN = [
         *("stack ort: nvcc", "poor", "not found, and DeepSpeed asks for one", "set CUDA_HOME"),
     ),
     (
-        {"backends": {"pytorch": None, "ortmodule": UserError("torch is not installed", "run `make setup`")}},
+        {
+            "backends": {
+                "pytorch": BackendSeen(),
+                "ortmodule": BackendSeen(UserError("torch is not installed", "run `make setup`")),
+            }
+        },
         *("backends", "broken", "ortmodule: torch is not installed", "run `make setup`."),
     ),
     (
         {
             "backends": {
-                name: UserError(f"backends.{name} needs modern", "set it up")
+                name: BackendSeen(UserError(f"backends.{name} needs modern", "set it up"))
                 for name in ("x@modern", "y@modern")
             }
         },
@@ -151,10 +156,40 @@ BROKEN = [
 def test_every_problem_is_named_with_its_remedy(
     change: dict[str, object], what: str, state: str, detail: str, remedy: str
 ) -> None:
-    [one] = [one for one in judge(replace(WELL, **change)) if one.state != "ok"]  # type: ignore[arg-type]
+    judged = judge(replace(WELL, **change))  # type: ignore[arg-type]
+    [one] = [one for one in judged if one.state != "ok" and not one.detail.endswith("stack is broken")]
     assert (one.part, one.state) == (what, state)
     assert detail in one.detail
     assert remedy in one.remedy
+
+
+def test_a_wrong_version_is_named_also_where_a_set_up_is_not_finished() -> None:
+    stack = StackSeen(name="ort", pending=["ortmodule"], wrong=["torch 2.7.0 instead of 2.6.0"])
+    details = {one.part: one.detail for one in judge(replace(WELL, stacks=[stack]))}
+    assert details["stack ort"] == "not set up: ortmodule to be done"
+    assert details["stack ort: versions"] == "not the pinned ones: torch 2.7.0 instead of 2.6.0"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        StackSeen(name="ort", pending=["ortmodule"]),
+        StackSeen(name="ort", import_error="ImportError: libfoo.so.7"),
+        replace(WELL_STACK, torch={**TORCH, "cuda": False}),
+        replace(WELL_STACK, plain_onnxruntime="onnxruntime"),
+    ],
+)
+def test_no_backend_of_a_broken_stack_would_run(broken: StackSeen) -> None:
+    def judged(stack: StackSeen) -> list[Diagnosis]:
+        other = replace(WELL_STACK, name="modern" if stack.name == "ort" else "ort")
+        return [one for one in judge(replace(WELL, stacks=[stack, other])) if one.part == "backends"]
+
+    runs, refused = judged(broken)
+    assert (runs.detail, refused.state) == ("would run: x@modern", "broken")
+    assert refused.detail == "pytorch, ortmodule: the ort stack is broken"
+    runs, refused = judged(replace(broken, name="modern"))
+    assert (runs.detail, refused.state) == ("would run: pytorch, ortmodule", "poor")
+    assert refused.detail == "x@modern: the modern stack is broken"
 
 
 def test_disk_is_needed_for_a_set_up_and_not_after_it() -> None:

@@ -46,6 +46,7 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> FakeCoordinator:
     fake = FakeCoordinator(lambda config: [])
     monkeypatch.setattr(program, "measure_and_report", fake.measure_and_report)
     monkeypatch.setattr(preflight, "check_packages", lambda config: None)
+    monkeypatch.setattr(stacks, "find_other_versions", lambda stack, packages: [])
     return fake
 
 
@@ -337,6 +338,22 @@ def test_hydras_variable_is_not_left_to_what_is_started(
     run()
     assert coordinator.full_error == [before]
     assert os.environ.get("HYDRA_FULL_ERROR") == before
+
+
+def test_versions_that_are_not_pinned_are_named_and_measured(
+    run: Run,
+    coordinator: FakeCoordinator,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(stacks, "find_other_versions", lambda stack, packages: [f"torch of {stack}"])
+    monkeypatch.setattr(stacks, "installed", lambda stack: stacks.installed_here())
+    assert run("backend=[pytorch,pytorch_best,pytorch@modern]") == 0
+    assert len(coordinator.stems) == 1
+    own = stacks.own()
+    assert capfd.readouterr().err.splitlines() == [
+        f"not the pinned versions of the {stack} stack: torch of {stack}" for stack in sorted({own, "modern"})
+    ]
 
 
 def test_missing_packages_are_refused_before_anything_starts(

@@ -9,6 +9,7 @@ from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
 from bench.config.module_file import find_file, hash_code
 from bench.errors import UserError
+from bench.measure.plan.resolve import resolve
 
 pytestmark = pytest.mark.once
 
@@ -44,6 +45,22 @@ def test_a_module_alone_makes_a_comparison_with_eager_attention_and_no_length() 
     assert config.attention_of("pytorch_best") == BEST_ATTENTION
     assert config.backends["pytorch_best"].optimizer == "adamw_fused"
     assert compose(["model.module=net.py:Net", "model.name=mine", "seq_len=16"]).seq_len == 16
+
+
+@pytest.mark.parametrize(
+    ("overrides", "data", "lengths"),
+    [
+        (["model.module=net.py:OwnGPT"], "example_batch", ""),
+        (["model.module=net:Net", "seq_len=16"], "example_batch", ""),
+        (["model=bert-tiny"], "synthetic", "uniform"),
+    ],
+)
+def test_the_rows_say_that_a_module_makes_its_own_batches(
+    overrides: list[str], data: str, lengths: str
+) -> None:
+    config = compose([*overrides, "device=cpu", "device.world_size=1"])
+    plan = resolve(config, "name", overrides, gpus=[], cores=[(0,)])
+    assert {(one.workload.data, one.workload.lengths) for one in plan.records.values()} == {(data, lengths)}
 
 
 def test_a_model_without_a_module_is_what_it_was_before_there_were_any() -> None:

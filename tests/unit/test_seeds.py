@@ -1,5 +1,6 @@
 """Comparisons that differ in their seed alone, as one row on the page and one pair in `make compare`."""
 
+import io
 import math
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.seeds import combine_seeds, group_by_seed
 from bench.compare.__main__ import main as compare
+from bench.report.__main__ import main as report
 from bench.report.build import render_report
 from bench.results.records import Record
 from tests.support.factories import comparison, failed
@@ -155,6 +157,34 @@ def test_compare_takes_seeds_apart_where_they_cannot_be_compared_together(
     assert "and 1 more of its seeds" not in printed.out, "base has three together, and new two"
     assert "bert-tiny-cpux2-seed-1" in printed.out
     assert "bert-tiny-cpux2-seed-3: these files cannot be compared, since threads_per_rank" in printed.err
+
+
+@pytest.mark.parametrize("command", [["table", "--csv"], ["figure", "--out", "figure.svg"]])
+def test_a_table_and_a_figure_show_all_seeds_as_one(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert report([command[0], str(save(tmp_path / "results")), *command[1:]]) == 0
+    printed = capsys.readouterr()
+    if command[0] == "table":
+        rows = pd.read_csv(io.StringIO(printed.out))
+        assert list(rows["backend"]) == ["pytorch", "ortmodule"]
+        assert rows["file"].str.count(";").tolist() == [2, 2]
+    else:
+        assert printed.err == ""
+        assert "; 3 launches." in printed.out
+
+
+def test_the_seeds_of_a_new_machine_are_beside_those_of_another_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("base", "new"):
+        save(tmp_path / folder / "here" / "bench")
+    save(tmp_path / "new" / "there" / "bench", torch=2.4)
+    compare([str(tmp_path / "base"), str(tmp_path / "new")])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count("there/bench/bert-tiny-cpux2-seed-1 and 2 more of its seeds") == 1
+    assert "bert-tiny-cpux2-seed-2" not in printed
 
 
 def test_a_damaged_seed_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

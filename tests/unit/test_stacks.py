@@ -1,5 +1,6 @@
 """Which stack this is, what another one has, and that each backend's ranks run on their own."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from bench.machine import environment
 from bench.measure.comparison import Comparison
 from bench.measure.plan.launches import timed
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from bench.setup.stacks import Installed
 from tests.support.configs import a_config
 from tests.support.fakes import FakeGroup
@@ -34,6 +36,38 @@ def test_a_stack_is_known_by_its_torch(
 ) -> None:
     monkeypatch.setattr(stacks, "installed_here", lambda: Installed("", Path(), "3.11.7", packages))
     assert stacks.own() == stack
+
+
+@pytest.mark.parametrize(
+    ("stack", "packages", "others"),
+    [
+        ("ort", {"torch": "2.6.0+cu124", "numpy": "2.2.6", "onnxruntime-training": "1.19.2"}, []),
+        ("ort", {"torch": "2.7.0"}, ["torch 2.7.0 instead of 2.6.0"]),
+        (
+            "ort",
+            {"onnxruntime-training-cpu": "1.18.0"},
+            ["onnxruntime-training-cpu 1.18.0 instead of 1.19.2"],
+        ),
+        (
+            "ort",
+            {"transformers": "4.50.1", "deepspeed": "0.17.0"},
+            ["transformers 4.50.1 instead of 4.49.0", "deepspeed 0.17.0 instead of 0.16.9"],
+        ),
+        ("modern", {"torch": "2.13.0+cpu", "onnxruntime": "1.23.0"}, []),
+    ],
+)
+def test_other_versions_than_the_pinned_ones_are_named(
+    stack: str, packages: dict[str, str], others: list[str]
+) -> None:
+    assert stacks.find_other_versions(stack, packages) == others
+
+
+def test_any_of_the_versions_pinned_for_several_pythons_will_do() -> None:
+    pinned = re.findall(r"^numpy==(\S+)", (ROOT / "requirements/modern.txt").read_text(), re.MULTILINE)
+    assert len(pinned) == 2
+    assert [stacks.find_other_versions("modern", {"numpy": version}) for version in pinned] == [[], []]
+    other = f"numpy 1.26.4 instead of {' or '.join(pinned)}"
+    assert stacks.find_other_versions("modern", {"numpy": "1.26.4"}) == [other]
 
 
 @pytest.fixture

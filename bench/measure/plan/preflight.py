@@ -38,6 +38,7 @@ def check_and_name_device(config: Config) -> str:
     check_machine(config, cores=available_cores(), gpus=len(gpus))
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
+    print_other_versions(config)
     check_trackers(config)
     check_blas(config)
     check_folders(config)
@@ -160,8 +161,17 @@ def check_packages(config: Config) -> None:
         if config.model.lora is not None and "peft" not in here.packages:
             raise UserError("model.lora needs peft, which is not installed", remedy)
         optimizer = backend.optimizer_on(config.device.type)
-        if backend.engine in ("ortmodule", ON_DEVICE) or optimizer == "ort_fused_adam":
+        extends_torch = backend.engine == "ortmodule" or optimizer == "ort_fused_adam"
+        if extends_torch or backend.engine == ON_DEVICE:
             _check_onnxruntime(name, config, stack, here.packages)
+        if extends_torch and stacks.is_torch_too_new_for_ort(here.packages):
+            newest = ".".join(map(str, stacks.NEWEST_TORCH_FOR_ORT))
+            raise UserError(
+                f"backends.{name} needs torch {newest} or older, since ONNX Runtime Training 1.19.2 does not "
+                f"work with torch {here.packages['torch']}, which is installed",
+                f"run `make clean` and {_make(stack)}, or {_install(config, stack)}, or measure without it: "
+                "backend=[pytorch,pytorch_zero1]",
+            )
         if "deepspeed" not in here.packages:
             for key, value in (("sharding", backend.sharding), ("optimizer", optimizer)):
                 if value in (*DEEPSPEED, "deepspeed_cpu_adam"):
@@ -169,6 +179,14 @@ def check_packages(config: Config) -> None:
                         f"backends.{name}.{key}={value} needs deepspeed, which is not installed", remedy
                     )
         _check_kernels(name, config, stack, here.prefix)
+
+
+def print_other_versions(config: Config) -> None:
+    """Name the recorded packages that are not the pinned ones; a user's own environment may have others."""
+    for stack in sorted({backend.stack or stacks.own() for backend in config.backends.values()}):
+        here = stacks.installed(stack)
+        if here and (others := stacks.find_other_versions(stack, here.packages)):
+            print(f"not the pinned versions of the {stack} stack: {', '.join(others)}", file=sys.stderr)
 
 
 def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:

@@ -6,7 +6,7 @@ A block counts if the reference was measured in the same round; what is missing 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from bench.results import csv_files
 from bench.results.atomic import reporting_write_errors
 from bench.results.environment_cell import environment_differences, format_environment
 from bench.results.records import Record
+from bench.results.side_files import SideFile
 from bench.statistics.comparability import MOST_DIFFERENCES
 
 CHOSEN = (
@@ -72,13 +73,17 @@ class EarlierRun:
         return sentence
 
 
-def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resume: bool) -> EarlierRun:
+def take_over_earlier_run(
+    output: Output, records: Mapping[str, Record], *, resume: bool, beside: Sequence[SideFile] = ()
+) -> EarlierRun:
     """What an earlier run has left there; nothing unless this one is to resume it.
 
     Args:
         output: of the comparison.
         records: by backend, with the hashes that the rows must have.
         resume: else the first row of this run replaces the file.
+        beside: the files that are wanted beside the results. Without timed launches they come of the parity
+            launch, all of which is made again where one lacks a backend.
 
     Raises:
         UserError: the results file is of another comparison or environment, or is damaged.
@@ -96,13 +101,16 @@ def take_over_earlier_run(output: Output, records: Mapping[str, Record], *, resu
         return EarlierRun()
     table, record = csv_files.read(output.csv), next(iter(records.values()))
     refuse_other_settings(table, record, file=str(output.csv), runs=output.folder.parent)
-    return rows_to_keep(
+    kept = rows_to_keep(
         table,
         file=str(output.csv),
         config_hash=record.config_hash,
         environments={name: format_environment(record.environment) for name, record in records.items()},
         fingerprints={name: record.environment_hash for name, record in records.items()},
     )
+    untimed = [str(row["backend"]) for row in kept.rows if row["status"] == "untimed"]
+    is_lacking = untimed and any(kind.lacks(output.csv, records, untimed) for kind in beside)
+    return EarlierRun() if is_lacking else kept
 
 
 def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:

@@ -75,7 +75,7 @@ def check_parity(
 ) -> float:
     """The largest relative difference of the losses from the reference's, step by step.
 
-    The first and the last two steps see the same two batches, so that their means may be compared.
+    Two batches alternate: the first and the last two of at least three steps see both, and can be compared.
 
     Args:
         ours: of the backend in question.

@@ -72,10 +72,7 @@ class Run:
 
     def lacks(self, kind: SideFile, names: Sequence[str]) -> bool:
         """Whether a file beside the results is to be made: always, unless a resumed run finds these in it."""
-        path = kind.path_of(self.output.csv)
-        if not self.plan.resume or not path.exists():
-            return True
-        return not side_files.is_of(kind.read(path), self.plan.records, names)
+        return not self.plan.resume or kind.lacks(self.output.csv, self.plan.records, names)
 
     def write_beside(self, kind: SideFile, rows: Sequence[Mapping[Any, Any]]) -> None:
         """Replace a file beside the results file by these rows; without any it stays as it is."""

@@ -28,8 +28,9 @@ class WatchedLoop(sharding.Sharding):
             )
         self.loop = spec.loop
         self.model = module
-        self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)
-        self.optimizer.register_step_pre_hook(self._watch)
+        if spec.sharding == "ddp":  # DeepSpeed's shardings make it by themselves
+            self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)
+            self.optimizer.register_step_pre_hook(self._watch)
 
     def _watch(self, *_: Any) -> None:
         """Look at the gradients, if somebody wants to know them; whatever the loop did is done by then."""

@@ -1,7 +1,4 @@
-"""Optimum's ORTTrainer, transformers' Trainer around ONNX Runtime's ORTModule; on one rank.
-
-Checked against optimum 1.25.3. On every rank but the first it asks for a CUDA device, also on a CPU.
-"""
+"""Optimum's ORTTrainer, transformers' Trainer around ONNX Runtime's ORTModule; checked against 1.25.3."""
 
 import sys
 from collections.abc import Mapping
@@ -13,7 +10,6 @@ import torch
 from onnxruntime.training.ortmodule import ORTModule
 from optimum.onnxruntime import ORTTrainer, ORTTrainingArguments
 
-from bench.errors import LaunchFailed
 from bench.worker.loops import trainer
 
 
@@ -31,17 +27,14 @@ class Loop(trainer.Loop):
     ) -> trainer.KeepsLosses:
         """ORTTrainer, which wraps the model by itself: it gets the one that the engine has wrapped.
 
-        Raises:
-            LaunchFailed: status `unsupported`, on several ranks of a CPU.
+        On every rank but a machine's first it asks for a CUDA device, whatever it trains on: on a CPU all
+        ranks call themselves the first, which changes nothing else but what is logged.
         """
-        if torch.distributed.get_world_size() > 1 and arguments["use_cpu"]:
-            raise LaunchFailed(
-                "unsupported",
-                "loop=ort_trainer asks for a CUDA device on every rank but the first; "
-                "choose device.world_size=1",
-            )
         stand_in_for_torch_ort(module)
-        return OrtKeepsLosses(module.module, ORTTrainingArguments(**arguments), **others)
+        made = ORTTrainingArguments(**arguments)
+        if self.device.type == "cpu":
+            made.local_rank = 0
+        return OrtKeepsLosses(module.module, made, **others)
 
 
 def stand_in_for_torch_ort(module: torch.nn.Module) -> None:

@@ -3,16 +3,17 @@
 import queue
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 import transformers
-from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
+from bench.config.choices import DEEPSPEED
 from bench.launch.spec import WorkerSpec
+from bench.worker import sharding
 from bench.worker.loops._watched import WatchedLoop
 from bench.worker.sharding import Batch, mean_of
 
@@ -37,10 +38,14 @@ class Handed(IterableDataset[Batch]):
 
 
 class Steps(TrainerCallback):
-    """Says when a step has ended."""
+    """Says when everything is wrapped, and when a step has ended."""
 
     def __init__(self, ended: "queue.SimpleQueue[BaseException | None]") -> None:
         self.ended = ended
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """The model is wrapped; no batch is taken yet."""
+        self.ended.put(None)
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         """The weights are updated."""
@@ -52,6 +57,12 @@ class KeepsLosses(Trainer):
 
     losses: list[torch.Tensor]
     loss_function = ""
+    optimizer_of_backend: torch.optim.Optimizer
+
+    def create_optimizer(self, *_: Any) -> torch.optim.Optimizer:
+        """The backend's; under DeepSpeed Trainer takes none that is handed to it."""
+        self.optimizer = self.optimizer_of_backend
+        return self.optimizer
 
     def get_train_dataloader(self) -> DataLoader[Batch]:
         """Every rank has its own batches, ready made, so that nothing has to be divided or collated."""
@@ -70,6 +81,9 @@ class KeepsLosses(Trainer):
 class Loop(WatchedLoop):
     """The optimizer is the backend's, the learning rate constant, nothing clipped, as in the bare loop.
 
+    DeepSpeed is switched on as Trainer's users do it: by a configuration in its arguments. Trainer then makes
+    DeepSpeed's engine, and calls it.
+
     What else Trainer does by default it does here, too: it looks for losses that are not finite, computes the
     gradient's norm, counts FLOPs, calls its callbacks, steps a schedule.
     """
@@ -78,16 +92,29 @@ class Loop(WatchedLoop):
 
     def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
         super().__init__(module, spec)
+        self.spec = spec
+        self.device = device
         self.threads = torch.get_num_threads()
         self.folder = tempfile.TemporaryDirectory()
         self.handed = Handed()
         self.ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self.zero: Any = None
+        if spec.sharding in DEEPSPEED:
+            self.zero = sharding.load(spec.sharding).Sharding(module, spec, device, self._start_deepspeed)
+            self.zero.clips_at = NOTHING_CLIPPED
+            self.optimizer = self.zero.optimizer
+            self._watch_engine()
+        else:
+            self._start(module, self.optimizer, use_cpu=device.type == "cpu")
+
+    def _start(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer, **more: Any) -> None:
+        """Let Trainer wrap the model, up to where it waits for batches."""
         arguments = {
             "output_dir": self.folder.name,
-            "use_cpu": device.type == "cpu",
-            "per_device_train_batch_size": spec.micro_batch,
-            "gradient_accumulation_steps": spec.grad_accum,
+            "per_device_train_batch_size": self.spec.micro_batch,
+            "gradient_accumulation_steps": self.spec.grad_accum,
             "max_steps": ENDLESS,
+            "lr_scheduler_type": "constant",
             "max_grad_norm": NOTHING_CLIPPED,
             "save_strategy": "no",
             "report_to": [],
@@ -95,16 +122,40 @@ class Loop(WatchedLoop):
             "remove_unused_columns": False,
             "ddp_broadcast_buffers": False,
             "ddp_find_unused_parameters": False,
+            **more,
         }
         self.trainer = self.make_trainer(
-            module,
-            arguments,
-            train_dataset=self.handed,
-            optimizers=(self.optimizer, LambdaLR(self.optimizer, lambda _: 1.0)),
-            callbacks=[Steps(self.ended)],
+            module, arguments, train_dataset=self.handed, callbacks=[Steps(self.ended)]
         )
         self.trainer.losses = []
-        self._thread = threading.Thread(target=self._train, name="trainer", daemon=True)
+        self.trainer.optimizer_of_backend = optimizer
+        threading.Thread(target=self._train, name="trainer", daemon=True).start()
+        self._wait()
+
+    def _start_deepspeed(
+        self, *, model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """DeepSpeed's engine and its ZeRO optimizer, made by Trainer of DeepSpeed's configuration.
+
+        Accelerate leaves DeepSpeed out where `use_cpu` is set. Without, it takes a CPU where it sees no GPU,
+        but then knows of this process alone; DeepSpeed divides the work among all ranks nevertheless.
+        """
+        self._start(model, optimizer, deepspeed=config | {"gradient_clipping": NOTHING_CLIPPED})
+        engine = self.trainer.model_wrapped
+        return engine, engine.optimizer
+
+    def _watch_engine(self) -> None:
+        """Look at the gradients around the engine's step, which Trainer takes with the last micro-batch."""
+        take_step = self.zero.engine.step
+
+        def step(*args: Any, **kwargs: Any) -> None:
+            if self.gradient_reader is not None:
+                self.gradient_reader(self.zero.gradients())
+            take_step(*args, **kwargs)
+            if self.watches_gradient:
+                self.gradient_norm = float(self.zero.engine.get_global_grad_norm())
+
+        self.zero.engine.step = step
 
     def make_trainer(
         self, module: torch.nn.Module, arguments: Mapping[str, Any], **others: Any
@@ -114,6 +165,8 @@ class Loop(WatchedLoop):
 
     def _train(self) -> None:
         torch.set_num_threads(self.threads)  # OpenMP keeps their number for each thread
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)  # CUDA does so, too
         try:
             self.trainer.train()
         except BaseException as error:  # handed to whoever waits for the step
@@ -124,14 +177,25 @@ class Loop(WatchedLoop):
         self.trainer.losses.clear()
         for batch in micro_batches:
             self.handed.batches.put(batch)
-        if self._thread.ident is None:
-            self._thread.start()
-        failure = self.ended.get()
-        if failure is not None:
-            raise failure
+        self._wait()
         self.loss_function = self.trainer.loss_function
         return mean_of(self.trainer.losses)
 
+    def _wait(self) -> None:
+        """Wait until Trainer has begun, or has taken a step."""
+        failure = self.ended.get()
+        if failure is not None:
+            raise failure
+
+    def updated(self) -> Iterable[torch.Tensor]:
+        """What the optimizer updates; ZeRO's stages know where theirs is."""
+        return super().updated() if self.zero is None else self.zero.updated()
+
+    def weights(self) -> Iterable[tuple[str, torch.Tensor]]:
+        """The trained ones, whole."""
+        return super().weights() if self.zero is None else self.zero.weights()
+
     def proof(self) -> dict[str, Any]:
         """The classes of the loop and of the module that it calls."""
-        return self.prove(self.trainer, self.version, self.trainer.model_wrapped)
+        proof = self.prove(self.trainer, self.version, self.trainer.model_wrapped)
+        return proof if self.zero is None else self.zero.proof() | proof

@@ -5,7 +5,7 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,21 @@ class Sharding(sharding.Sharding):
 
     stage: int
     offloaded: tuple[str, ...] = ()  # to the host, as DeepSpeed calls it: optimizer, param
+    clips_at = 0.0  # 0: gradients are not clipped
 
-    def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        spec: WorkerSpec,
+        device: torch.device,
+        initialize: Callable[..., Any] = deepspeed.initialize,
+    ) -> None:
         deepspeed.init_distributed(dist_backend=torch.distributed.get_backend())
         self.model = module
         self.precision = spec.precision.name
         self.scaled = spec.precision.initial_scale is not None
         self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)
-        self.engine, self.zero, _, _ = deepspeed.initialize(
+        self.engine, self.zero, *_ = initialize(
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
             optimizer=self.optimizer,
@@ -111,7 +118,7 @@ class Sharding(sharding.Sharding):
                 # Over all ranks, each of which has averaged its own part. Read on the host: fp16 must wait.
                 self.zero.check_overflow()
             if self.gradient_reader is not None and last:
-                self.gradient_reader(self._gradients())
+                self.gradient_reader(self.gradients())
             self.take_step()
             losses.append(loss.detach().float())
         if self.scaler is not None:
@@ -125,7 +132,7 @@ class Sharding(sharding.Sharding):
         """DeepSpeed's step, which does nothing but for the last micro-batch."""
         self.engine.step()
 
-    def _gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
+    def gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
         """DeepSpeed gathers each from the ranks that hold its parts."""
         scale = self.loss_scale() or 1.0
         for name, parameter in trained_by_name(self.model):
@@ -152,7 +159,7 @@ class Sharding(sharding.Sharding):
         config = self.engine.zero_offload_optimizer()
         if ("optimizer" in self.offloaded) != (config is not None and config.device == "cpu"):
             raise LaunchFailed("invalid", f"DeepSpeed's optimizer is offloaded to {config}")
-        if clipping := self.engine.gradient_clipping():
+        if (clipping := self.engine.gradient_clipping()) != self.clips_at:
             raise LaunchFailed(
                 "invalid", f"DeepSpeed clips the gradient's norm to {clipping}, as nobody else does"
             )
