@@ -53,9 +53,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ),
     )
 
-    def call(in_sweep: bool = False, resume: bool = False, **measure: Any) -> list[str]:
+    def call(
+        in_sweep: bool = False,
+        resume: bool = False,
+        backends: tuple[str, ...] = tuple(BACKENDS),
+        **measure: Any,
+    ) -> list[str]:
         config = a_config(tmp_path, **{"explain": True} | measure)
-        config.resume = resume
+        config.resume, config.backends = resume, {name: BACKENDS[name] for name in backends}
         return measure_and_report(config, "m-cpux2", ["seed=3"], in_sweep=in_sweep)
 
     return call
@@ -101,6 +106,14 @@ def test_without_profiles_nothing_is_announced_and_why_is_what_to_type_next(
     assert WHY not in said.err
     assert said.out.rstrip().endswith("m-cpux2.csv  # says where the time goes")
     assert " -m bench.why " in said.out.splitlines()[-1]
+
+
+def test_a_reference_alone_is_profiled_too_and_has_its_page(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(backends=("pytorch",)) == []
+    assert "Nothing was compared with pytorch." in capsys.readouterr().out
+    assert "profiled step: pytorch" in (tmp_path / "reports" / "index.md").read_text()
 
 
 def test_ctrl_c_in_the_profiles_keeps_everything_and_leaves_the_page_without_them(
