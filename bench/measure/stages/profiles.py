@@ -29,7 +29,7 @@ WARMUP_SECONDS = 1.5
 
 SETTLED_WARMUPS = 2
 
-USUAL_WARMUPS, PROFILER_SECONDS = 3, 0.6
+USUAL_WARMUPS, PROFILER_SECONDS = 3.5, 0.6
 """How many are taken, and what each takes beside its steps: for the estimate of the time that is left."""
 
 WHERE = "where the time goes, untimed"

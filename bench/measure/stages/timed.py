@@ -16,8 +16,8 @@ from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.stopping import Stopping
 from bench.statistics.summary import BackendSummary, summarise
 
-USUAL_WARMUP_BLOCKS = 3
-"""For the estimate of the time that is left."""
+USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 3.5, 0.15
+"""How many a backend takes, and the seconds of each beside its steps: to estimate the time that is left."""
 
 
 @dataclass
@@ -45,14 +45,18 @@ class TimedLaunches(Stage):
     def guess(self) -> dict[str, float]:
         """From the pace; a warm-up takes as many blocks as usual."""
         pace, blocks, backends = self.shared.pace, self.shared.plan.blocks, len(self.shared.names)
-        warm_up = (blocks.warmup_blocks or USUAL_WARMUP_BLOCKS) * blocks.warmup_steps
+        warm_ups = blocks.warmup_blocks or USUAL_WARMUP_BLOCKS
         step = sum(pace.steps.values()) / backends
         steps = self._steps or steps_per_block(step or 1.0, blocks.block_seconds)
         return {
             "start": pace.start / len(self.shared.sides(self.shared.names)),
-            "set-up": pace.warm_up(warm_up) / backends + blocks.preheat_s,
-            "wake": blocks.warmup_steps * step,
-            "block": steps * step,
+            "set-up": (
+                pace.warm_up(warm_ups * blocks.warmup_steps) / backends
+                + warm_ups * BLOCK_SECONDS
+                + blocks.preheat_s
+            ),
+            "wake": blocks.warmup_steps * step + BLOCK_SECONDS,
+            "block": steps * step + BLOCK_SECONDS,
         }
 
     def run(self, names: Sequence[str]) -> list[str]:
