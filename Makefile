@@ -42,7 +42,7 @@ BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup action bench sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
+.PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
 	containers selftest coverage overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -61,6 +61,9 @@ endif
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
 	$(BENCH)
+
+why: setup ## say where each backend's time goes, without measuring anew: ARGS=results/….csv, or the newest
+	$(VENV)/bin/python -m bench.why $(ARGS)
 
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 ## LAUNCHER=slurm submits a SLURM job for each; LAUNCHER=local tries that without SLURM

@@ -20,7 +20,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from bench.closing import RESUMABLE, print_closing, run_command
+from bench.closing import RESUMABLE, run_command
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
@@ -29,7 +29,7 @@ from bench.config.own import choose_own
 from bench.config.quoting import quote_texts
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
-from bench.errors import CannotWriteResults, SweepIncomplete, UserError
+from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
 from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 
@@ -111,54 +111,61 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
         jobs.serve_first_task(config)
         return []
     name = file_stem(config, check_and_name_device(config), overrides, stacks.own())
-    trouble = measure_and_report(config, name, overrides)
     in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    trouble = measure_and_report(config, name, overrides, in_sweep=in_sweep)
     return [f"{name}:", *trouble] if trouble and in_sweep else trouble
 
 
-def measure_and_report(config: Config, stem: str, overrides: Sequence[str]) -> list[str]:
+def measure_and_report(
+    config: Config, stem: str, overrides: Sequence[str], *, in_sweep: bool = False
+) -> list[str]:
     """Measure the comparison, render its reports and print the answer, the table and the files.
+
+    If backends are profiled, answer and table come before that, and Ctrl-C then ends the profiles alone.
 
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
         overrides: of Hydra, that the configuration was composed of.
+        in_sweep: other comparisons follow, which Ctrl-C ends, too.
 
     Returns:
         A line for each launch that was not ok, and for each tracker that did not get the results.
     """
-    from rich.console import Console  # these are not imported for --help, which answers at once
-
-    from bench.measure.comparison import measure_comparison
+    # these are not imported for --help, which answers at once
+    from bench.measure.comparison import ComparisonOutcome, measure_comparison
     from bench.report.build import render_report
+    from bench.report.closing_words import print_rest, print_verdict
     from bench.report.content.collection import read_comparison
     from bench.report.files import reported_folders
-    from bench.report.next_command import answer_with_target, suggest
-    from bench.report.pages.comparison_terminal import render_terminal
-    from bench.report.render.terminal import WIDTH
     from bench.results.atomic import reporting_write_errors
     from bench.tracking.track import track
 
-    outcome = measure_comparison(config, stem, overrides)
+    shown: list[ComparisonOutcome] = []
+    profiled = config.measure.explain
+
+    def show_verdict(measured: ComparisonOutcome) -> None:
+        print_verdict(read_comparison(measured.csv))
+        shown.append(measured)
+
+    try:
+        outcome = measure_comparison(config, stem, overrides, show_verdict)
+    except KeyboardInterrupt as interruption:
+        if not shown or in_sweep or isinstance(interruption, Terminated):
+            raise
+        (outcome,), profiled = shown, False
     with reporting_write_errors(outcome.csv):
         rendered = render_report(*reported_folders(Path(config.results_dir), Path(config.reports_dir)))
     for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
     comparison = read_comparison(outcome.csv)
-    console = Console(width=WIDTH)
-    with console.capture() as table:
-        console.print(render_terminal(comparison))
-    command_next, purpose = suggest(comparison, outcome.csv, overrides)
     tracked = track(outcome.csv, config.track)
     for sentence in tracked.logged:
         print(sentence, file=sys.stderr)
-    print_closing(
-        answer_with_target(comparison),
-        table=table.get(),
-        files=[outcome.csv, Path(f"{rendered.written[0]}#{comparison.anchor}")],
-        next_command=command_next,
-        purpose=purpose,
-    )
+    if not shown:
+        print_verdict(comparison)
+    page = Path(f"{rendered.written[0]}#{comparison.anchor}")
+    print_rest(comparison, [outcome.csv, page], overrides, profiled=profiled)
     return [*outcome.failures, *tracked.failed]
 
 

@@ -121,6 +121,7 @@ class ParityTrained(Answer, frozen=True, kw_only=True):
 
     losses: list[float]  # of every step
     gradient_norms: list[float]  # of every step, before the optimizer's update
+    seconds: list[float]  # of every step, while other backends train beside it
     differences: dict[str, float]  # from the expected tensors, by kind and name: L2 norms; rank 0's only
     proof: dict[str, Any]  # as in `FirstStepTaken`
 

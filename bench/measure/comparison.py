@@ -37,7 +37,7 @@ from bench.measure.plan.resolve import resolve
 from bench.measure.record.failures import Failures
 from bench.measure.record.ledger import Ledger
 from bench.measure.record.lock import locked
-from bench.measure.record.progress import ProgressBar
+from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.checkpoints import Checkpoints
 from bench.measure.stages.exports import Exports
@@ -61,13 +61,19 @@ class ComparisonOutcome:
     failures: list[str]
 
 
-def measure_comparison(config: Config, stem: str, overrides: Sequence[str]) -> ComparisonOutcome:
+def measure_comparison(
+    config: Config,
+    stem: str,
+    overrides: Sequence[str],
+    show_verdict: Callable[[ComparisonOutcome], None] | None = None,
+) -> ComparisonOutcome:
     """Measure one comparison and write its results file.
 
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
         overrides: of Hydra, that make this comparison again, for the record.
+        show_verdict: is called before the backends are profiled, which comes last and changes no verdict.
 
     Raises:
         UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
@@ -82,10 +88,11 @@ def measure_comparison(config: Config, stem: str, overrides: Sequence[str]) -> C
         connected_nodes(config, bar.print_line) as nodes,
     ):
         comparison = Comparison(config, stem, overrides=overrides, bar=bar, nodes=nodes)
-        run = comparison.shared
-        with leaving_the_ranks_cores(run.plan.cores), bar:
+        if show_verdict is not None:
+            comparison.shared.before_profiles.append(lambda: show_verdict(comparison.outcome()))
+        with leaving_the_ranks_cores(comparison.shared.plan.cores), bar:
             comparison.measure()
-    return ComparisonOutcome(csv=run.output.csv, failures=run.failures.failure_lines())
+    return comparison.outcome()
 
 
 class Comparison:
@@ -165,9 +172,14 @@ class Comparison:
             *_if_planned(Checkpoints, run, plan.checkpoint),
             *_if_planned(Search, run, plan.search),
             *_if_planned(TimedLaunches, run, plan.timed),
-            *_if_planned(Profiles, run, plan.profiles),
             *_if_planned(StepParts, run, plan.parts),
+            *_if_planned(Profiles, run, plan.profiles),  # last: the verdict does not wait for it
         ]
+
+    def outcome(self) -> ComparisonOutcome:
+        """What has been measured so far."""
+        run = self.shared
+        return ComparisonOutcome(csv=run.output.csv, failures=run.failures.failure_lines())
 
     def measure(self) -> None:
         """Run the stages; what fails leaves a row and the others go on."""
@@ -185,6 +197,20 @@ class Comparison:
         with _removing_large_files(run.output):
             for stage in self.stages:
                 names = stage.run(names)
+                if stage is self.parity and names:
+                    self._estimate()
+
+    def _estimate(self) -> None:
+        """Say how long what follows the parity launch will take, by its pace."""
+        bar, why = self.shared.bar, 0.0
+        for stage in self.stages:
+            bar.guess(stage.guess())
+            if isinstance(stage, Profiles):
+                why = bar.seconds_of(stage.expected()) or 0.0
+        if left := bar.seconds_left():
+            parts = {"until the verdict": left - why, "to say why": why}
+            said = [f"{describe_duration(seconds)} {words}" for words, seconds in parts.items() if seconds]
+            bar.print_line(", then ".join(said))
 
 
 P = TypeVar("P")

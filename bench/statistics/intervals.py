@@ -36,6 +36,17 @@ class Speedup:
     rounds: int
     note: str = ""
 
+    @property
+    def interval(self) -> str:
+        """`[1.281, 1.369]`, or `no interval`."""
+        if self.low is None or self.high is None:
+            return "no interval"
+        return f"[{self.low:.3f}, {self.high:.3f}]"
+
+    def __str__(self) -> str:
+        """The ratio with its sign, and the interval."""
+        return f"{self.ratio:.3f}\N{MULTIPLICATION SIGN} {self.interval}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Amount:

@@ -305,6 +305,7 @@ class FakeGroup:
                 return ParityTrained(
                     losses=[self.script.get("loss", 2.0)] * steps,
                     gradient_norms=[self.script.get("gradient_norm", 0.5)] * steps,
+                    seconds=[3 * self.script["step_seconds"]] * steps,  # three train side by side
                     differences=self.script.get("differences", {}).get(self.spec.precision.name, {}),
                     proof={"ran": True},
                 )

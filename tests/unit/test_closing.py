@@ -12,7 +12,7 @@ from bench.config.compose import compose
 from bench.config.identity import config_hash
 from bench.config.naming import DEFAULT_STACK
 from bench.errors import CannotWriteResults, Terminated, UserError
-from bench.report.next_command import answer_of, suggest
+from bench.report.closing_words import answer_of, suggest
 from bench.selfcheck.selftest import describe_outcome
 from bench.setup import stacks
 from tests.support.answers import UNDECIDED, compared

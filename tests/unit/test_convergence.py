@@ -9,9 +9,9 @@ import pytest
 
 from bench.analysis.convergence import Convergence, find_convergence, judge_difference
 from bench.errors import UserError
+from bench.report.closing_words import answer_with_target
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures import plan, style
-from bench.report.next_command import answer_with_target
 from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed

@@ -30,10 +30,14 @@ class FakeCoordinator:
         self.stems: list[str] = []
         self.overrides: list[Sequence[str]] = []
         self.configs: list[Config] = []
+        self.in_sweep: list[bool] = []
         self.full_error: list[str | None] = []
 
-    def measure_and_report(self, config: Config, stem: str, overrides: Sequence[str]) -> list[str]:
+    def measure_and_report(
+        self, config: Config, stem: str, overrides: Sequence[str], *, in_sweep: bool
+    ) -> list[str]:
         self.overrides.append(overrides)
+        self.in_sweep.append(in_sweep)
         self.configs.append(config)
         self.stems.append(stem)
         self.full_error.append(os.environ.get("HYDRA_FULL_ERROR"))
@@ -73,6 +77,7 @@ def test_a_run_without_trouble_ends_with_0_and_says_nothing(
     (overrides,) = coordinator.overrides
     assert "seed=3" in overrides
     assert coordinator.configs[0].seed == 3
+    assert coordinator.in_sweep == [False]
     assert capfd.readouterr() == ("", "")
 
 
@@ -101,6 +106,7 @@ def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
     assert [stem[:-5] for stem in coordinator.stems] == [
         f"bert-mini-cpux2-seed-{seed}{ELSEWHERE}" for seed in (1, 2, 3)
     ]
+    assert coordinator.in_sweep == [True] * 3
     names = [f"{stem}:" for stem in coordinator.stems]
     assert capfd.readouterr() == ("", f"{names[0]}\ntrouble 1\n{names[2]}\ntrouble 3\n")
 

@@ -9,11 +9,10 @@ import pytest
 from rich.console import Console
 
 from bench.analysis.steadiness.warnings import SteadinessWarning
-from bench.closing import print_closing
 from bench.report.build import render_report
+from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.content.notes import group_warnings
-from bench.report.next_command import answer_with_target, suggest
 from bench.report.pages.comparison import render_comparison
 from bench.report.pages.comparison_terminal import render_terminal
 from bench.report.render.markdown import escaped
@@ -261,7 +260,7 @@ def test_what_is_said_of_several_backends_is_one_line_with_the_range_of_its_numb
 
 
 MOST_LINES = 25
-"""Of one screen: the answer, the table and what follows."""
+"""Of one screen: the answer, the table, and why."""
 
 
 @pytest.mark.parametrize("file", map(str, committed("results/*/bench/*-cpux2.csv")))
@@ -269,17 +268,8 @@ def test_the_default_comparison_of_each_machine_fits_one_screen(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown, path = read_comparison(Path(file)), Path(file)
-    console = Console(width=100)
-    with console.capture() as table:
-        console.print(render_terminal(shown))
-    command, purpose = suggest(shown, path, shown.overrides)
-    print_closing(
-        answer_with_target(shown),
-        table=table.get(),
-        files=[path, path],
-        next_command=command,
-        purpose=purpose,
-    )
+    print_verdict(shown)
+    print_rest(shown, [path, path], shown.overrides, profiled=True)
     assert len(capsys.readouterr().out.strip().splitlines()) <= MOST_LINES
 
 

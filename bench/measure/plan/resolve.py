@@ -56,7 +56,7 @@ def resolve(
         cores: of each rank on this node.
     """
     measure, device = config.measure, config.device
-    output = _output(config, stem)
+    output = make_output(config, stem)
     backends = resolve_backends(config, output, gpus, cores)
     follows_training = measure.evaluate_every is not None
     # two steps' worth of micro-batches, taken in turn
@@ -97,7 +97,8 @@ def resolve(
     )
 
 
-def _output(config: Config, stem: str) -> Output:
+def make_output(config: Config, stem: str) -> Output:
+    """Where a comparison that starts now writes."""
     started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
     results = Path(config.results_dir)
     return Output(stem=stem, csv=results / f"{stem}.csv", folder=results.resolve() / "runs" / stem / started)

@@ -4,25 +4,42 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
 
 from bench.results import arithmetic
+
+
+class BarBelowText(Progress):
+    """A progress bar below what is to stay in sight."""
+
+    text: RenderableType = ""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """The text, if there is one, and the bar."""
+        if self.text:
+            yield self.text
+        yield from super().get_renderables()
 
 
 class ProgressBar:
     """A progress bar on a terminal; elsewhere, a line for each thing that is done.
 
     The time that is left follows from what is expected, by kind: things of a kind take about equally long.
+    Before the first of a kind is done, the time that was guessed stands for it.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._left: dict[str, int] = {}
         self._durations: dict[str, list[float]] = defaultdict(list)
+        self._guesses: dict[str, float] = {}
         self._started = time.monotonic()
-        self._bar = Progress(
+        self._bar = BarBelowText(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[left]}"),
@@ -60,24 +77,63 @@ class ProgressBar:
         """Print a line that stays."""
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Leave the terminal to what is printed meanwhile, which replaces what was in sight."""
+        if self.console.is_terminal:
+            self._bar.stop()
+        self._bar.text = ""
+        yield
+        self.__enter__()
+
+    def show(self, title: str, rows: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Keep this in sight above the bar in place of what was there; elsewhere, print it as a line."""
+        if not self.console.is_terminal:
+            words = "; ".join(f"{name} {words}" for name, words in rows.items())
+            self.print_line(f"{title}: {words}" if words else title)
+            return
+        table = Table.grid(padding=(0, 2))
+        for cells in rows.items():
+            table.add_row(*map(Text, cells))
+        self._bar.text = Group(Text(title), *([table] if rows else []))
+        self._bar.refresh()
+
     def redraw(self, activity: str) -> None:
         """Show `activity` in place of what runs now; elsewhere than on a terminal it would be a line."""
         if self.console.is_terminal:
             self._show(activity)
 
+    def guess(self, seconds: Mapping[str, float]) -> None:
+        """Say how long a thing of each kind will take; what has been seen of a kind stands above it."""
+        self._guesses |= seconds
+
     def seconds_left(self) -> float | None:
-        """From the mean duration of each kind so far; None until every kind has been seen."""
-        left = {kind: count for kind, count in self._left.items() if count}
-        if not all(self._durations[kind] for kind in left):
+        """How long everything will take that is left."""
+        return self.seconds_of(self._left)
+
+    def seconds_of(self, things: Mapping[str, int]) -> float | None:
+        """How long so many things of each kind take; None if a kind was neither seen nor guessed."""
+        seen = {kind: arithmetic.mean(durations) for kind, durations in self._durations.items() if durations}
+        each = self._guesses | seen
+        counted = {kind: count for kind, count in things.items() if count}
+        if not counted.keys() <= each.keys():
             return None
-        return sum(count * arithmetic.mean(self._durations[kind]) for kind, count in left.items())
+        return sum(count * each[kind] for kind, count in counted.items())
 
     def _show(self, activity: str) -> None:
         left = self.seconds_left()
-        estimate = "" if left is None else f"about {left // 60:.0f}:{left % 60:02.0f} left"
+        estimate = "" if left is None else f"{describe_duration(left)} left"
         passed = time.monotonic() - self._started
         if not self.console.is_terminal:
             self.print_line(f"{passed:6.1f} s  {activity}" + (f"  ({estimate})" if estimate else ""))
             return
         share = passed / (passed + left) if left is not None else 0.0
         self._bar.update(self._task, description=activity, completed=share, left=estimate, refresh=True)
+
+
+def describe_duration(seconds: float | None) -> str:
+    """`about 4 min 30 s`, or `some minutes` where nothing is known."""
+    if seconds is None:
+        return "some minutes"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"about {minutes} min {rest} s" if minutes else f"about {rest} s"

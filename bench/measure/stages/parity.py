@@ -1,5 +1,6 @@
 """The parity launch: every backend trains a few steps with dropout off and is compared with the reference."""
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -147,16 +148,23 @@ class Parity(Stage):
         """Train backends over the parity steps, their groups side by side: nothing here is timed."""
         reference = self._reference
         first_batches = UseFirstBatches(count=self.plan.batches)
+        pace, start, took = self.shared.pace, self.shared.clock(), 0.0
         with self.shared.groups(PARITY) as groups:
             groups.start(names)
+            pace.start += self.shared.clock() - start
             if reference in groups:  # it saves what the others load, and what they should compute
-                self._ask(groups, [reference], Build(), self._keep_model)
+                took += self._ask(groups, [reference], Build(), self._keep_model)
                 self._ask(groups, [reference], first_batches)
                 write = WriteExpectedTensors(steps=self._compared_steps)
                 self._ask(groups, [reference], write, self._keep_expected)
-            self._ask(groups, [name for name in groups if name != reference], Build(), self._keep_model)
+            others = [name for name in groups if name != reference]
+            took += self._ask(groups, others, Build(), self._keep_model)
             self._ask(groups, list(groups), first_batches)  # the reference begins anew
-            self._ask(groups, list(groups), self._training(self.plan.steps), self._keep_training)
+            took += self._ask(groups, list(groups), self._training(self.plan.steps), self._keep_training)
+            for name in groups:
+                pace.steps[name] /= len(groups)  # which shared the cores
+                took -= self.plan.steps * pace.steps[name]
+            pace.set_up += max(0.0, took)
             for use_trained in self.shared.when_trained:
                 use_trained(groups, self._built)
             groups.end()
@@ -194,8 +202,9 @@ class Parity(Stage):
         names: Sequence[str],
         request: Request[A],
         keep: Callable[[str, Sequence[A]], None] | None = None,
-    ) -> None:
-        """Ask several groups for the same at once, and take each one's answers."""
+    ) -> float:
+        """Ask several groups for the same at once, and take each one's answers; how many seconds it took."""
+        start = self.shared.clock()
         for name in [name for name in names if name in groups]:
             with groups.closing_if_it_fails(name):
                 if isinstance(request, Build):
@@ -206,6 +215,7 @@ class Parity(Stage):
                 answers = groups[name].answers(request)
                 if keep is not None:
                     keep(name, answers)
+        return self.shared.clock() - start
 
     def _check_initial_state(self, name: str) -> None:
         if name != self._reference and not self.shared.output.initial_state.exists():
@@ -224,6 +234,7 @@ class Parity(Stage):
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
         self._keep_differences(self._backends[name].spec.precision.name, name, answers)
         self._proofs[name] = answers[0].proof
+        self.shared.pace.steps[name] = max(statistics.median(answer.seconds[1:]) for answer in answers)
         self.trajectories[name] = trajectory = trajectory_of(answers)
         self.shared.ledger.set_for_later_records(
             name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms

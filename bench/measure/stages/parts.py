@@ -75,6 +75,13 @@ class StepParts(Stage):
         """A launch of each backend, as often as is planned."""
         return {"parts": self.plan.launches * len(self.shared.names)}
 
+    def guess(self) -> dict[str, float]:
+        """From the pace."""
+        pace = self.shared.pace
+        return {
+            "parts": (pace.start + pace.warm_up(WARMUP_STEPS)) / len(self.shared.names) + self.plan.seconds
+        }
+
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Take the steps of these backends apart, unless they have been."""
         if not self.is_missing():

@@ -1,4 +1,4 @@
-"""After the timed launches: backends take turns at untimed steps under a profiler: where does time go?"""
+"""After everything else: backends take turns at untimed steps under a profiler: where does time go?"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import Launch, timed
 from bench.measure.plan.plans import ProfilePlan
 from bench.measure.plan.schedule import round_orders, steps_per_block
+from bench.measure.record.progress import describe_duration
 from bench.measure.stages.stage import Run, Stage
 from bench.results import operator_kinds
 from bench.results.side_files import BREAKDOWN
@@ -27,6 +28,9 @@ WARMUP_SECONDS = 1.5
 """How long uncounted steps should last: long ones are profiled one by one, like those that count."""
 
 SETTLED_WARMUPS = 2
+
+USUAL_WARMUPS, PROFILER_SECONDS = 3.5, 0.6
+"""How many are taken, and what each takes beside its steps: for the estimate of the time that is left."""
 
 WHERE = "where the time goes, untimed"
 """Begins what the progress bar says."""
@@ -62,16 +66,41 @@ class Profiles(Stage):
             "profile": self.plan.rounds * launches,
         }
 
+    def guess(self) -> dict[str, float]:
+        """From the pace; a step goes before each that is profiled."""
+        pace, plan, backends = self.shared.pace, self.plan, len(self.shared.names)
+        step = sum(pace.steps.values()) / backends
+        steps = min(MOST_STEPS, steps_per_block(step or 1.0, plan.seconds / plan.rounds))
+        settling = USUAL_WARMUPS * (2 * WARMUP_STEPS * step + PROFILER_SECONDS)
+        a_round = backends * (2 * steps * step + PROFILER_SECONDS)
+        return {
+            "profile start": pace.start / len(self.shared.sides(self.shared.names)),
+            "profile set-up": pace.warm_up(WARMUP_STEPS) / backends + settling,
+            "profile": a_round * self._rounds(step) / plan.rounds,  # `plan.rounds` are expected
+        }
+
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Profile these backends, unless they have been."""
-        if not self.is_missing():
+        if not names or not self.is_missing():
             return names
+        if not self.shared.plan.resume:  # what an older run has left does not explain this one
+            BREAKDOWN.path_of(self.shared.output.csv).unlink(missing_ok=True)
+        self._show_verdict()
         rows: list[dict[str, Any]] = []
-        for side_by_side in self.shared.sides(names) if names else []:
+        for side_by_side in self.shared.sides(names):
             with self.shared.groups(timed(1), self._leave_gap) as groups:
                 rows += self._profile(side_by_side, groups)
         self.shared.write_beside(BREAKDOWN, rows)
         return names
+
+    def _show_verdict(self) -> None:
+        """Let the verdict be shown, if anybody wants it now, and say how long it takes to say why."""
+        bar = self.shared.bar
+        for show in self.shared.before_profiles:
+            with bar.hidden():
+                show()
+            took = describe_duration(bar.seconds_of(self.expected()))
+            bar.show(f"Why follows in {took}; Ctrl-C keeps everything above.")
 
     def _profile(self, names: Sequence[str], groups: RunningGroups) -> list[dict[str, Any]]:
         """The rows of backends that take turns."""
@@ -124,8 +153,7 @@ class Profiles(Stage):
         self, names: Sequence[str], groups: RunningGroups, step_seconds: Mapping[str, float]
     ) -> None:
         """Let the backends take turns at profiled steps, in fewer rounds if steps are long."""
-        slowest = max(step_seconds.values(), default=self.plan.seconds)
-        rounds = min(self.plan.rounds, max(FEWEST_ROUNDS, round(self.plan.seconds / slowest)))
+        rounds = self._rounds(max(step_seconds.values(), default=self.plan.seconds))
         self.shared.bar.expect({"profile": rounds - self.plan.rounds})
         each = self.plan.seconds / self.plan.rounds
         steps = {name: min(MOST_STEPS, steps_per_block(s, each)) for name, s in step_seconds.items()}
@@ -136,6 +164,10 @@ class Profiles(Stage):
                     with groups.closing_if_it_fails(name):
                         groups[name].request(ProfileSteps(steps=steps[name], counted=True))
                         groups[name].pause()
+
+    def _rounds(self, step_seconds: float) -> int:
+        """How many rounds there are if the longest step takes so long."""
+        return min(self.plan.rounds, max(FEWEST_ROUNDS, round(self.plan.seconds / (step_seconds or 1.0))))
 
     def _leave_gap(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
         self.shared.bar.print_line(f"no breakdown of {name}: {failure.message}")

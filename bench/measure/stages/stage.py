@@ -24,6 +24,22 @@ UseTrained = Callable[[RunningGroups, Mapping[str, Sequence[Built]]], None]
 """Uses groups that have come to the end of the parity launch; it is also given what each one has built."""
 
 
+@dataclass(kw_only=True)
+class Pace:
+    """What the parity launch took: from it follows how long the other launches will take.
+
+    Seconds are summed over backends, as if each had the cores to itself.
+    """
+
+    start: float = 0.0  # until all ranks had connected
+    set_up: float = 0.0  # all that comes before the second step, the first one included
+    steps: dict[str, float] = field(default_factory=dict)  # a step of each backend
+
+    def warm_up(self, steps: float) -> float:
+        """Seconds until every backend has taken so many steps after its first."""
+        return self.set_up + steps * sum(self.steps.values())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """What all stages of a comparison share."""
@@ -38,9 +54,12 @@ class Run:
     micro_batches: MicroBatches
     quiet: QuietCores
     bar: ProgressBar
-    clock: Callable[[], float]  # seconds, for the cap of `measure.until`
+    clock: Callable[[], float]  # seconds, for the cap of `measure.until`, and for the pace
+    pace: Pace = field(default_factory=Pace)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
+    # called before the backends are profiled, while the terminal is free: everything else is measured
+    before_profiles: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def output(self) -> Output:
@@ -91,6 +110,10 @@ class Stage(Protocol):
 
     def expected(self) -> Mapping[str, int]:
         """How many things of each kind there are to do, for the progress bar."""
+        return {}
+
+    def guess(self) -> Mapping[str, float]:
+        """How many seconds a thing of each kind takes, by the pace of the parity launch."""
         return {}
 
     def run(self, names: Sequence[str]) -> Sequence[str]:

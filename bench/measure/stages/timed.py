@@ -9,10 +9,15 @@ from bench.machine.telemetry.other_processes import describe_takers
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import Launch, timed
 from bench.measure.plan.plans import TimedPlan
-from bench.measure.plan.schedule import Order, group_order, round_orders
+from bench.measure.plan.schedule import Order, group_order, round_orders, steps_per_block
+from bench.measure.record.progress import describe_duration
 from bench.measure.stages.evaluations import Evaluations
 from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.stopping import Stopping
+from bench.statistics.summary import BackendSummary, summarise
+
+USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 3.5, 0.15
+"""How many a backend takes, and the seconds of each beside its steps: to estimate the time that is left."""
 
 
 @dataclass
@@ -37,6 +42,23 @@ class TimedLaunches(Stage):
         """Everything in the launches that are missing."""
         return self._in_launches(self._stopping.missing(self.shared.names))
 
+    def guess(self) -> dict[str, float]:
+        """From the pace; a warm-up takes as many blocks as usual."""
+        pace, blocks, backends = self.shared.pace, self.shared.plan.blocks, len(self.shared.names)
+        warm_ups = blocks.warmup_blocks or USUAL_WARMUP_BLOCKS
+        step = sum(pace.steps.values()) / backends
+        steps = self._steps or steps_per_block(step or 1.0, blocks.block_seconds)
+        return {
+            "start": pace.start / len(self.shared.sides(self.shared.names)),
+            "set-up": (
+                pace.warm_up(warm_ups * blocks.warmup_steps) / backends
+                + warm_ups * BLOCK_SECONDS
+                + blocks.preheat_s
+            ),
+            "wake": blocks.warmup_steps * step + BLOCK_SECONDS,
+            "block": steps * step + BLOCK_SECONDS,
+        }
+
     def run(self, names: Sequence[str]) -> list[str]:
         """Time these backends; the names of those with timed blocks that ended well."""
         if not names:
@@ -55,6 +77,7 @@ class TimedLaunches(Stage):
             stepped_down = steps_down.total()
             launch = timed(self.shared.earlier.last_launch + launches + 1)
             self._run_launch(names, launch)
+            self._show_so_far(launch)
             if self._ends_on_busy_cores(launch, made=launches + 1, missing=missing):
                 return
             if steps_down.total() > stepped_down:
@@ -62,6 +85,15 @@ class TimedLaunches(Stage):
                 needed = launches + 1 + self.shared.plan.launches
                 self.shared.bar.expect(self._in_launches(max(0, needed - missing)))
                 missing = max(missing, needed)
+
+    def _show_so_far(self, launch: Launch) -> None:
+        """Show each backend's speed-up over the launches so far, and how long the rest will take."""
+        left = describe_duration(self.shared.bar.seconds_left())
+        title = f"after {self.shared.label(launch)}, over {self.shared.plan.reference} ({left} to come)"
+        summaries = summarise(self.shared.ledger.rows())
+        others = {each.backend: _speedup_so_far(each) for each in summaries if not each.is_reference}
+        if others:
+            self.shared.bar.show(title, others)
 
     def _wants_another(self, launches: int) -> bool:
         decision = self._stopping.decide_on_another_launch(launches)
@@ -189,3 +221,12 @@ class TimedLaunches(Stage):
             with groups.closing_if_it_fails(name):
                 self._steps = self.shared.timer.steps_of_a_block(groups[name])
                 groups.pause_unless_alone(name)
+
+
+def _speedup_so_far(summary: BackendSummary) -> str:
+    speedup = summary.speedup
+    if speedup is None:
+        return summary.no_speedup or summary.status
+    if speedup.launches < 2:
+        return f"{speedup.ratio:.3f}\N{MULTIPLICATION SIGN} (one launch: no interval yet)"
+    return str(speedup)

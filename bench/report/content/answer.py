@@ -27,7 +27,6 @@ from bench.report.words.formatting import (
     TIMES,
     as_sentence,
     enumerated,
-    interval,
     plural,
     ratio_range,
     short_ratio,
@@ -175,7 +174,7 @@ def sentence_of_comparison(reference: str, outcomes: Sequence[tuple[str, Outcome
     parts = []
     for verdict, words in kinds:
         backends = [
-            f"{name} {short_ratio(outcome.speedup.ratio)}{TIMES} {interval(outcome.speedup)}"
+            f"{name} {short_ratio(outcome.speedup.ratio)}{TIMES} {outcome.speedup.interval}"
             for name, outcome in outcomes
             if outcome.verdict == verdict and outcome.speedup
         ]

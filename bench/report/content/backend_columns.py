@@ -11,7 +11,7 @@ from typing import Any
 from bench.report.content.blocks import Column, Link, Small, Table, Text, table
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.modalities import modality_of
-from bench.report.words.formatting import MISSING, count, interval, number, one_line, ratio, share, small
+from bench.report.words.formatting import MISSING, count, number, one_line, ratio, share, small
 from bench.results.arithmetic import mib
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
@@ -121,7 +121,7 @@ def what_runs(summary: BackendSummary) -> str:
 
 
 def _ratio(speedup: Speedup | None) -> Text:
-    return MISSING if speedup is None else [ratio(speedup.ratio), Small(interval(speedup))]
+    return MISSING if speedup is None else [ratio(speedup.ratio), Small(speedup.interval)]
 
 
 def _speedup(row: BackendRow) -> Text:

@@ -1,7 +1,7 @@
 """Words about the way to a target: in a table's cells, and in the sentence that ends a command."""
 
 from bench.analysis.convergence import BackendConvergence, Convergence
-from bench.report.words.formatting import MISSING, interval, number, one_line, plural, ratio
+from bench.report.words.formatting import MISSING, number, one_line, plural
 from bench.statistics.intervals import Amount
 
 
@@ -21,7 +21,7 @@ def _answer(backend: BackendConvergence, convergence: Convergence) -> str:
     if backend.sooner is None:
         return f"{name} is not compared, since {_why_no_ratio(backend, convergence)}"
     final = f", final loss {backend.verdict}" if backend.verdict else ""
-    return f"{name} {ratio(backend.sooner.ratio)} {interval(backend.sooner)}{final}"
+    return f"{name} {backend.sooner}{final}"
 
 
 def _why_no_ratio(backend: BackendConvergence, convergence: Convergence) -> str:

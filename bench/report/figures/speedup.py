@@ -14,7 +14,7 @@ from bench.report.figures.pages import Page, comparisons_of, row_panels
 from bench.report.figures.row_chart import draw_rows
 from bench.report.figures.rows import REACH, Axis, Bar, Marks, Row, RowChart, ends_of
 from bench.report.figures.style import Theme
-from bench.report.words.formatting import TIMES, interval, ratio
+from bench.report.words.formatting import TIMES, ratio
 from bench.statistics.summary import BackendSummary
 
 ROWS_WITH_POINTS = 24
@@ -93,7 +93,7 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: The
         bars=[Bar(0, speedup.ratio, style.look(summary.backend))],
         interval=ends_of(speedup),
         marks=marks,
-        beside=f"{ratio(speedup.ratio)} {summary.verdict} {interval(speedup)}",
+        beside=f"{ratio(speedup.ratio)} {summary.verdict} {speedup.interval}",
     )
 
 

@@ -4,7 +4,6 @@ from rich.table import Table
 
 from bench.config.reference import describe_reference
 from bench.report.content.backend_columns import TERMINAL, backend_table, rows_of
-from bench.report.content.breakdown import certain_parts
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import backend_notes, group_notes, group_warnings, limited_by
 from bench.report.render.terminal import render_table
@@ -23,7 +22,7 @@ def render_terminal(comparison: ReportedComparison) -> Table:
     more = len(warnings) - MOST_WARNINGS
     below = [
         describe_reference(comparison.reference, [summary.backend for summary in summaries]),
-        *group_notes([*backend_notes(summaries), *certain_parts(comparison.breakdowns, summaries)]),
+        *group_notes(backend_notes(summaries)),
         *(f"warning: {warning}" for warning in warnings[:MOST_WARNINGS]),
         f"the page has {plural(more, 'more kind')} of warnings" if more > 0 else "",
         *limited_by(summaries),

@@ -7,7 +7,7 @@ from bench.analysis.labels import model_label
 from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.report.content.blocks import Block, Heading, Paragraph, Small, Table, Text, table_of_texts
-from bench.report.words.formatting import MISSING, interval, number, ratio
+from bench.report.words.formatting import MISSING, number, ratio
 from bench.report.words.titles import make_title
 from bench.statistics.intervals import Speedup
 
@@ -64,7 +64,7 @@ def _products(results: ComparisonResults) -> str:
 
 def ratio_above_interval(speedup: Speedup | None) -> Text:
     """A ratio with its interval, which stands below it where a cell has several lines."""
-    return [ratio(speedup.ratio), Small(interval(speedup))] if speedup else MISSING
+    return [ratio(speedup.ratio), Small(speedup.interval)] if speedup else MISSING
 
 
 def _mean(backend: BackendOnMachines) -> Text:

@@ -7,7 +7,7 @@ from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_
 from bench.report.content.blocks import Column, Link, Small, Table, Text, table, text_column
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import ModelRow, Setting
-from bench.report.words.formatting import MISSING, TIMES, interval, one_line, plural, ratio, short_ratio
+from bench.report.words.formatting import MISSING, TIMES, one_line, plural, ratio, short_ratio
 
 
 def model_table(setting: Setting, anchor: str = "") -> Table:
@@ -49,7 +49,7 @@ def _outcome_text(outcome: Outcome | None) -> Text:
         return MISSING
     if outcome.speedup is None:
         return outcome.verdict
-    return [ratio(outcome.speedup.ratio), Small(interval(outcome.speedup)), Small(outcome.verdict)]
+    return [ratio(outcome.speedup.ratio), Small(outcome.speedup.interval), Small(outcome.verdict)]
 
 
 def _memory(backends: Sequence[str], row: ModelRow) -> str:

@@ -53,16 +53,9 @@ def ratio_range(ratios: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(map(short_ratio, (min(ratios), max(ratios)))))
 
 
-def interval(speedup: Speedup) -> str:
-    """`[1.281, 1.369]`, or `no interval`."""
-    if speedup.low is None or speedup.high is None:
-        return "no interval"
-    return f"[{speedup.low:.3f}, {speedup.high:.3f}]"
-
-
 def ratio_and_interval(speedup: Speedup | None) -> str:
     """A ratio, and its interval behind it."""
-    return MISSING if speedup is None else f"{ratio(speedup.ratio)} {interval(speedup)}"
+    return MISSING if speedup is None else str(speedup)
 
 
 def plural(count: object, noun: str, ending: str = "s") -> str:

@@ -1,5 +1,6 @@
 """A rank that trains as on a device."""
 
+import itertools
 import os
 import tempfile
 from pathlib import Path
@@ -102,16 +103,21 @@ class DeviceRank(Rank):
         training = self.training
         training.watches_gradient = True
         kinds = {1: messages.GRADIENT, compared_steps: messages.LAST_GRADIENT} if compared_steps else {}
-        losses, norms = [], []
+        losses, norms, ends = [], [], [self.clock()]
         for number, batch in enumerate(training.steps(steps), start=1):
             training.gradient_kind = kinds.get(number)
             losses.append(training.step(batch))
             norms.append(training.gradient_norm)
             if number == compared_steps:
                 training.compare(messages.MOVEMENT, training.trained_weights())
+            ends.append(self.clock())
         training.gradient_kind = None
         return messages.ParityTrained(
-            losses=losses, gradient_norms=norms, differences=training.differences, proof=training.proof()
+            losses=losses,
+            gradient_norms=norms,
+            seconds=[end - start for start, end in itertools.pairwise(ends)],
+            differences=training.differences,
+            proof=training.proof(),
         )
 
     def count_flops(self) -> messages.FlopsCounted:

@@ -1,6 +1,7 @@
 """A rank that trains with torch, under whatever engine, sharding and loop."""
 
 import gc
+import itertools
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -74,7 +75,7 @@ class TorchRank(Rank):
         sharding.watches_gradient = True
         reader = TensorReader(self.spec.expected_tensors, rank=self.rank)
         kinds = {1: messages.GRADIENT, compared_steps: messages.LAST_GRADIENT} if compared_steps else {}
-        losses, norms = [], []
+        losses, norms, ends = [], [], [self.clock()]
         for number, batch in enumerate(self.training.steps(steps), start=1):
             sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
             losses.append(self.training.step_until_applied(batch).item())
@@ -84,8 +85,13 @@ class TorchRank(Rank):
                 reader.read(messages.BUFFER, self.training.named_buffers())
             if number == compared_steps:
                 reader.read_weights(sharding.weights())
+            ends.append(self.clock())
         return messages.ParityTrained(
-            losses=losses, gradient_norms=norms, differences=reader.differences, proof=self.training.proof()
+            losses=losses,
+            gradient_norms=norms,
+            seconds=[end - start for start, end in itertools.pairwise(ends)],
+            differences=reader.differences,
+            proof=self.training.proof(),
         )
 
     def count_flops(self) -> messages.FlopsCounted:

@@ -1,19 +1,26 @@
-"""What to type after a comparison was measured."""
+"""What is printed of a comparison that was measured: the answer, the table, why, files, what to type next."""
 
 import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
+
+from rich.console import Console
 
 from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
 from bench.analysis.comparison_results import ComparisonResults
-from bench.closing import this_python
+from bench.closing import print_closing, this_python
 from bench.config.naming import DEFAULT_STACK, command_with
 from bench.config.overrides import replace_override
 from bench.errors import PASSED
 from bench.report.content.answer import sentence_of_comparison
+from bench.report.content.breakdown import certain_parts
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.convergence import answer_about_target
+from bench.report.content.notes import group_notes
+from bench.report.pages.comparison_terminal import render_terminal
+from bench.report.render.terminal import WIDTH
 from bench.setup import stacks
 
 FEWEST_LAUNCHES = 4
@@ -54,13 +61,42 @@ def _answer_about_parity(comparison: ComparisonResults) -> str:
     return f"Nothing was timed; {'; '.join(parts) or f'{comparison.reference} trains'}."
 
 
-def suggest(comparison: ReportedComparison, results: Path, overrides: Sequence[str]) -> tuple[str, str]:
+def print_verdict(comparison: ReportedComparison) -> None:
+    """Print the answer and the table."""
+    console = Console(width=WIDTH)
+    with console.capture() as table:
+        console.print(render_terminal(comparison))
+    print_closing(answer_with_target(comparison), table=table.get())
+
+
+def print_rest(
+    comparison: ReportedComparison, files: Sequence[Path], overrides: Sequence[str], *, profiled: bool
+) -> None:
+    """Print where the time goes, as far as that is known, the files, and the next command.
+
+    Args:
+        comparison: that was measured.
+        files: its results file first.
+        overrides: as in `suggest`.
+        profiled: as in `suggest`.
+    """
+    why = group_notes(certain_parts(comparison.breakdowns, comparison.summaries))
+    command, purpose = suggest(comparison, files[0], overrides, profiled=profiled)
+    for line in why:
+        print(fill(line, WIDTH, subsequent_indent="  "))
+    print_closing("", files=files, next_command=command, purpose=purpose)
+
+
+def suggest(
+    comparison: ReportedComparison, results: Path, overrides: Sequence[str], *, profiled: bool = True
+) -> tuple[str, str]:
     """The command, and what for.
 
     Args:
         comparison: that was measured.
         results: its results file.
         overrides: that it was measured with, where its files lie among them.
+        profiled: the backends were profiled, as far as they can be.
     """
     if any(summary.status not in PASSED for summary in comparison.summaries):
         other_stack = "" if stacks.own() == DEFAULT_STACK else f" STACK={stacks.own()}"
@@ -72,6 +108,8 @@ def suggest(comparison: ReportedComparison, results: Path, overrides: Sequence[s
         command = re.sub("^python ", f"{this_python()} ", command_with(again, stacks.own()))
         return command, "adds launches, to decide what is inconclusive"
     if any(summary.speedup for summary in comparison.others):
+        if not profiled:
+            return shlex.join([this_python(), "-m", "bench.why", str(results)]), "says where the time goes"
         figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
         return shlex.join(figure), "draw it"
     return "", ""

@@ -1,0 +1,88 @@
+"""python -m bench.why [RESULTS]: say where each backend's time goes in a comparison that was measured before.
+
+It goes on with that comparison (resume=true measure.explain=true): parity is checked again, since it leaves
+the weights to profile with, and what crashed is tried again; no other launch is made.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.__main__ import measure_and_report
+from bench.closing import RESUMABLE, command_parser, run_command
+from bench.config.compose import compose
+from bench.config.naming import file_stem
+from bench.config.quoting import quote_texts
+from bench.errors import UserError
+from bench.measure.plan.preflight import check_and_name_device
+from bench.measure.plan.resolve import make_output
+from bench.report.files import files_of
+from bench.results import csv_files
+from bench.setup import stacks
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Profile the backends of a results file; the exit status, as that of `python -m bench`."""
+    options = _parser().parse_args(arguments)
+    return run_command(lambda: _run(options.results or find_newest(), options.overrides), RESUMABLE)
+
+
+def _run(path: Path, places: Sequence[str]) -> int:
+    rows = csv_files.read(path)
+    given: list[str] = json.loads(rows["overrides"].iloc[-1] or "[]")
+    launches = rows.loc[rows["round"].notna(), "launch"].nunique()
+    if not launches:
+        raise UserError(f"{path} has no timed launch to explain", "measure with `make bench` first")
+    overrides = [
+        *given,
+        *quote_texts([f"results_dir={path.parent}", *places]),
+        *("resume=true", "measure.explain=true"),
+        *(f"measure.launches={launches}", f"measure.most_launches={launches}"),
+    ]
+    config = compose(overrides)
+    stem = file_stem(config, check_and_name_device(config), given, stacks.own())
+    if stem != path.stem:
+        raise UserError(
+            f"{path} is not of this machine or stack, where its comparison is called {stem}.csv",
+            "call this where it was measured, or add STACK=… to make",
+        )
+    if make_output(config, stem).nothing_written_marker.exists():
+        raise UserError(
+            f"{path} was about to be replaced by a new run, which ended before its first round",
+            "measure it again with `make bench`",
+        )
+    failures = measure_and_report(config, stem, overrides)
+    print(*failures, sep="\n", end="\n" if failures else "", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def find_newest() -> Path:
+    """The results file of this machine that was written last.
+
+    Raises:
+        UserError: there is none.
+    """
+    machine = Path(compose().results_dir).parent
+    paths = files_of(*machine.glob("*/"))
+    if not paths:
+        raise UserError(f"{machine} holds no results file", "measure with `make bench` first")
+    return max(paths, key=lambda path: path.stat().st_mtime)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("bench.why", __doc__)
+    parser.add_argument(
+        "results",
+        nargs="?",
+        type=Path,
+        metavar="RESULTS",
+        help="a results file (default: this machine's newest)",
+    )
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="where reports go: reports_dir=…")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
