@@ -14,7 +14,7 @@ from tests.support.processes import alive, descendants, gone
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.once, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 class Starter:
