@@ -9,7 +9,7 @@ from bench.measure.stages.exports import judge
 from bench.results.side_files import EXPORTS
 from tests.support.exports import check_trained, exported
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.ort]
+pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300), pytest.mark.ort]
 
 MISSION = ("pytorch", "ortmodule", "ortmodule_zero1")
 
