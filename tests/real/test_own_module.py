@@ -16,12 +16,11 @@ from tests.support.exports import check_trained
 
 ROOT = Path(__file__).resolve().parents[2]
 BACKENDS = ("pytorch", "pytorch_best") + (
-    ("pytorch_zero1", "compile") if stacks.own() == "modern" else ("ortmodule", "ortmodule_zero1")
+    ("pytorch_zero1",) if stacks.own() == "modern" else ("ortmodule", "ortmodule_zero1")
 )
 PARTS = "pytorch_accumulation"
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.timeout(600),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
 ]
@@ -31,7 +30,8 @@ def bench(folder: Path, example: str, *overrides: str) -> Ran:
     """Run the command from the examples' folder, so that the module is found from there."""
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "tests.support.on_any_machine", "bench", f"model.module={example}"),
+            *(sys.executable, "-m", "tests.support.on_any_machine", "--forked", str(folder), "bench"),
+            f"model.module={example}",
             *("device=cpu", "measure.wait_s=0", "micro_batch=4", "after=export"),
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
             *overrides,

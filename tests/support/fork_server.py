@@ -50,7 +50,7 @@ ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with the coordinator
 server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 server.connect({address!r})
 signal.signal(signal.SIGTERM, lambda *_: server.shutdown(socket.SHUT_WR))
-socket.send_fds(server, [json.dumps([sys.argv[1:], dict(os.environ)]).encode() + b"\\n"], [1])
+socket.send_fds(server, [json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode() + b"\\n"], [1])
 exits = b"".join(iter(lambda: server.recv(1 << 16), b""))
 if exits not in (b"", b"{{}}"):
     os.write(int(os.environ["{exits}"]), exits)
@@ -130,7 +130,8 @@ def _keep_group(agent: socket.socket) -> NoReturn:
     request, (log, *_), *_ = socket.recv_fds(agent, 1 << 16, 1)
     while not request.endswith(b"\n"):
         request += agent.recv(1 << 16)
-    arguments, variables = json.loads(request)
+    arguments, variables, folder = json.loads(request)
+    os.chdir(folder)
     os.dup2(log, 1)
     os.dup2(log, 2)
     for name in HELD:
