@@ -12,9 +12,6 @@ import sys
 AGENT_VARIABLE = "BENCH_AGENT_PID"
 """Environment variable with the process id that must be the workers' parent."""
 
-EXITS_VARIABLE = "BENCH_EXITS"
-"""Environment variable that gives torchrun's process the pipe into which it writes how its ranks ended."""
-
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 

@@ -1,6 +1,5 @@
 """A group's ranks on one machine: torch elastic's agent that starts them, their signals, their end."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.launch import fate
-from bench.launch.lifeline import EXITS_VARIABLE
+from bench.launch.agents import Agent
 from bench.launch.scratch import Scratch
 from bench.launch.spec import WorkerSpec
 
@@ -90,26 +89,15 @@ class LocalRanks:
             # Frameworks leave files there that nobody removes when a process is killed.
             self.scratch = Scratch()
             undo.callback(self.scratch.remove)
-            self._exits, exits_write_end = os.pipe()
-            os.set_blocking(self._exits, False)
-            undo.callback(os.close, self._exits)
-            with os.fdopen(exits_write_end, "wb"), self.log.open("wb") as log:
-                self.agent = subprocess.Popen(
+            with self.log.open("wb") as log:
+                self.agent = Agent(
+                    interpreter,
                     [
-                        *(interpreter, "-m", "bench.launch.torchrun_agent", str(os.getpid()), *arguments),
-                        *(f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
+                        *(*arguments, f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                         *("-m", "bench.worker", str(folder / "spec.json")),
                     ],
-                    env={
-                        **variables,
-                        "TMPDIR": str(self.scratch.path),
-                        EXITS_VARIABLE: str(exits_write_end),
-                    },
-                    pass_fds=(exits_write_end,),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
+                    variables={**variables, "TMPDIR": str(self.scratch.path)},
+                    log=log,
                 )
             undo.pop_all()
 
@@ -136,12 +124,8 @@ class LocalRanks:
         self.signal(signal.SIGCONT)
         with suppress(subprocess.TimeoutExpired):
             self.agent.wait(seconds)
-        try:
-            statuses = os.read(self._exits, 1 << 16)
-        except BlockingIOError:  # torchrun still runs
-            statuses = b""
         return EndReport(
-            exits={int(rank): status for rank, status in json.loads(statuses or b"{}").items()},
+            exits=self.agent.exits,
             agent=self.agent.returncode,
             oom_killer=self._oom_kills != fate.oom_kills(),
             log=self.log_tail(),
@@ -175,7 +159,4 @@ class LocalRanks:
         except subprocess.TimeoutExpired:
             self.agent.kill()
             self.agent.wait()
-        if self._exits >= 0:
-            os.close(self._exits)
-            self._exits = -1
         self.scratch.remove()

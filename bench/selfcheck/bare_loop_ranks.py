@@ -4,7 +4,6 @@ import json
 import os
 import selectors
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from bench.config import sizes
 from bench.config.identity import environment_settings
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
+from bench.launch.agents import Agent
 from bench.machine.variables import worker_variables
 from bench.worker.workload import tasks  # without a framework: names, and batches from numpy's generator
 from bench.worker.workload.synthetic import synthetic
@@ -71,17 +71,14 @@ class BareLoop:
         )
         variables = worker_variables(os.environ, **environment_settings(config))
         with (folder / "log.txt").open("wb") as log:
-            self.agent = subprocess.Popen(
+            self.agent = Agent(
+                sys.executable,
                 [
-                    *(sys.executable, "-m", "bench.launch.torchrun_agent", str(os.getpid()), "--standalone"),
-                    *(f"--nproc-per-node={self.world_size}", "--monitor-interval=2"),
+                    *("--standalone", f"--nproc-per-node={self.world_size}", "--monitor-interval=2"),
                     *("-m", "bench.launch.lifeline", str(SCRIPT), str(job), str(folder)),
                 ],
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+                variables=variables,
+                log=log,
             )
 
     def __enter__(self) -> "BareLoop":

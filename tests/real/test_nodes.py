@@ -152,7 +152,7 @@ def test_a_lost_node_ends_in_a_row_may_come_back_and_leaves_no_process(tmp_path:
         )
         told(coordinator, "launch 1/3, round 1/1: pytorch")
         ranks = descendants(node.pid)
-        assert len(ranks) == 3, "the program, torchrun's agent, the rank"
+        assert len(ranks) == 4, "the program, what forks agents, torchrun's agent, the rank"
         time.sleep(0.5)
         node.kill()
         assert "was lost during block" in told(coordinator, "pytorch, launch 1/3: crashed: node 1")

@@ -375,7 +375,8 @@ class FakeGroup:
     def _block(self, steps: int, rank: int) -> dict[str, Any]:
         """The fields of `BlockTimed`."""
         slower = self.script.get("launches", {}).get(self.launch, 1.0)
-        seconds = self.script["step_seconds"] * steps * (1 + rank / 100) * slower
+        extra = self.script.get("second_step", 0.0) * (self.steps - steps == 1)  # in steps
+        seconds = self.script["step_seconds"] * (steps + extra) * (1 + rank / 100) * slower
         nth = self.counts.get("block")
         disturbed = self.script.get("disturbed", {}).get((self.launch, nth), 0.0)
         return {

@@ -231,7 +231,10 @@ def of_kind(kind: str, coordinator: int) -> list[int]:
     if kind == "coordinator":
         return [coordinator]
     module = {"agent": "bench.launch.torchrun_agent", "rank": "bench.worker"}[kind]
-    return [pid for pid in family(coordinator) - {coordinator} if runs(pid, module)]
+    running = [pid for pid in family(coordinator) - {coordinator} if runs(pid, module)]
+    if kind == "agent":  # below the process that forks them
+        return [pid for pid in running if any(pid in family(other) - {other} for other in running)]
+    return running
 
 
 def runs(pid: int, module: str) -> bool:

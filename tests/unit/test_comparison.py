@@ -313,10 +313,10 @@ def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(t
     run = Simulated(tmp_path, {"pytorch": {"settled": False}})
     # In launch 2: the warm-up's blocks, one after the others' set-up, then one of each round.
     blocks = {group.spec.backend: group.counts["block"] for group in run.groups if group.launch == 2}
-    assert blocks == {"pytorch": 6 + 1 + 3, "ortmodule": 2 + 1 + 3, "ortmodule_zero1": 2 + 1 + 3}
+    assert blocks == {"pytorch": 7 + 1 + 3, "ortmodule": 2 + 1 + 3, "ortmodule_zero1": 2 + 1 + 3}
     assert {row["warm_up_settled"] for row in run.of("pytorch")} == {"0"}
     assert {row["warm_up_settled"] for row in run.of("ortmodule")} == {"1"}
-    assert {row["warm_up_steps"] for row in run.of("pytorch")} == {"12"}
+    assert {row["warm_up_steps"] for row in run.of("pytorch")} == {"13"}
 
 
 def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path) -> None:
@@ -415,6 +415,16 @@ def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path
     assert saved["absent"] == record.absent
     assert saved["blocks"][0]["attempt"] == 1
     assert saved["stage"] == "timed"
+
+
+def test_the_slow_second_step_is_a_warm_up_block_of_its_own(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, {"ortmodule": {"second_step": 0.5}, "ortmodule_zero1": {"settled": False}})
+    steps = {
+        name: [block.steps for block in record.warm_up]
+        for (launch, name), record in run.comparison.shared.ledger.records.items()
+        if launch == 1
+    }
+    assert steps == {"pytorch": [1, 2], "ortmodule": [1, 2, 2], "ortmodule_zero1": [1, *[2] * 6]}
 
 
 def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(

@@ -22,8 +22,8 @@ from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp
 
-MOST_WARMUP_BLOCKS = 6
-"""Warm-up ends after this many blocks of `measure.warmup_steps`, settled or not."""
+MOST_WARMUP_BLOCKS = 7
+"""Warm-up ends after this many blocks, settled or not."""
 
 LOOK_SECONDS = 0.3
 """How long one looks for the processes that spoiled a block: the kernel counts in ticks of 0.01 s."""
@@ -160,7 +160,11 @@ class BlockTimer:
                 return
 
     def _warm_up(self, group: Group) -> list[WarmUp]:
-        """Blocks of a few steps until they are settled, but not for ever; or as many as are planned."""
+        """Blocks of a few steps until they are settled, but not for ever; or as many as are planned.
+
+        The first block is a single step, the second that is taken: it is much slower than those that follow,
+        so that a longer block with it in could not be compared with the next one.
+        """
         steps, planned = self.plan.warmup_steps, self.plan.warmup_blocks
         blocks: list[WarmUp] = []
 
@@ -170,7 +174,7 @@ class BlockTimer:
             return validity.has_settled(blocks) or len(blocks) >= MOST_WARMUP_BLOCKS
 
         while not is_over():
-            blocks.append(self._time_warm_up(group, steps))
+            blocks.append(self._time_warm_up(group, steps if blocks or planned is not None else 1))
         return blocks
 
     def _preheat(self, group: Group, warm_up: Sequence[WarmUp]) -> list[WarmUp]:

@@ -1,0 +1,139 @@
+"""Agents of torch elastic: forked from one process, each with variables, a log and an end of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.launch.agents import Agent
+from tests.support.processes import alive, descendants, gone
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Starter:
+    """Starts agents, and ends those that are left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.agents: list[Agent] = []
+
+    def start(self, script: str, *, interpreter: str = sys.executable, ranks: int = 1, **more: str) -> Agent:
+        """An agent whose ranks are shells; torchrun makes one `$` of two. `said` has what they write."""
+        standalone = ("--standalone", f"--nproc-per-node={ranks}", "--monitor-interval=0.1", "--no-python")
+        with (self.folder / f"{len(self.agents)}.log").open("wb") as log:
+            agent = Agent(
+                interpreter,
+                [*standalone, "sh", "-c", script],
+                variables={
+                    "PATH": os.environ["PATH"],
+                    "PYTHONPATH": str(ROOT),
+                    "OMP_NUM_THREADS": "1",
+                    **more,
+                },
+                log=log,
+            )
+        self.agents.append(agent)
+        return agent
+
+    def said(self, agent: Agent) -> str:
+        """What an agent and its ranks have written."""
+        return (self.folder / f"{self.agents.index(agent)}.log").read_text()
+
+
+@pytest.fixture
+def starter(tmp_path: Path) -> Iterator[Starter]:
+    made = Starter(tmp_path)
+    yield made
+    for agent in made.agents:
+        agent.kill()
+        agent.wait(10)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def cores(allowed: set[int]) -> str:
+    """How the kernel writes cores that follow each other."""
+    first, last = min(allowed), max(allowed)
+    return f"Cpus_allowed_list:\t{first}" + f"-{last}" * (last > first)
+
+
+def test_each_has_variables_cores_and_a_log_of_its_own(starter: Starter) -> None:
+    script = 'echo "colour=$COLOUR, length=${#A}${#B}${#C}, $(grep Cpus_allowed_list /proc/self/status)"'
+    allowed = os.sched_getaffinity(0)
+    long = dict.fromkeys("ABC", "x" * 100_000)  # together more than a socket takes at once
+    red = starter.start(script, COLOUR="red", **long)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        blue = starter.start(script, COLOUR="blue")
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert parent_of(red.pid) == parent_of(blue.pid) != os.getpid()
+    assert red.wait(60) == blue.wait(60) == 0
+    assert starter.said(red) == f"colour=red, length=100000100000100000, {cores(allowed)}\n"
+    assert starter.said(blue) == f"colour=blue, length=000, {cores({min(allowed)})}\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "exits"),
+    [
+        ("exit $((7 * LOCAL_RANK))", {1: 7}),
+        ("[ $LOCAL_RANK = 1 ] || kill -SEGV $$$$; exec sleep 60", {0: -signal.SIGSEGV}),
+    ],
+)
+def test_ranks_that_fail_by_themselves_are_reported(
+    starter: Starter, script: str, exits: dict[int, int]
+) -> None:
+    agent = starter.start(script, ranks=2)
+    assert agent.wait(60) == 1
+    # Newer versions of torch list the ranks that the agent has ended, too.
+    ended = {rank: status for rank, status in agent.exits.items() if status != -signal.SIGTERM}
+    assert ended == exits
+
+
+def test_one_that_is_killed_ends_alone(starter: Starter) -> None:
+    killed, other = starter.start("sleep 60"), starter.start("sleep 60")
+    below = descendants(other.pid)
+    killed.kill()
+    assert killed.wait(10) == -signal.SIGKILL
+    assert other.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        other.wait(0.1)
+    assert all(map(alive, below))
+    other.terminate()
+    assert other.wait(30) == -signal.SIGTERM
+    assert gone(below)
+    other.kill()  # its number may be another process' by now
+    assert other.returncode == -signal.SIGTERM
+
+
+def test_without_the_process_that_forked_them_all_end_and_later_ones_get_another(starter: Starter) -> None:
+    agents = [starter.start("sleep 60") for _ in range(2)]
+    forking, below = parent_of(agents[0].pid), [pid for agent in agents for pid in descendants(agent.pid)]
+    os.kill(forking, signal.SIGKILL)
+    assert [agent.wait(10) for agent in agents] == [-signal.SIGKILL] * 2
+    assert gone(below)
+    later = starter.start("exit 0")
+    assert later.wait(60) == 0
+    assert parent_of(starter.start("sleep 60").pid) != forking
+
+
+def test_one_whose_python_has_no_torch_says_so_in_its_log(starter: Starter) -> None:
+    without = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
+    agents = [starter.start("exit 0", interpreter=without) for _ in range(2)]
+    assert [agent.wait(30) for agent in agents] == [1, 1]
+    for agent in agents:
+        assert starter.said(agent).endswith("ModuleNotFoundError: No module named 'torch'\n")
+
+
+def test_one_that_cannot_be_started_raises_what_groups_put_on_record(starter: Starter) -> None:
+    with pytest.raises(OSError, match="no-such-python"):
+        starter.start("exit 0", interpreter="/no-such-python")
