@@ -1,10 +1,10 @@
 """What holds for all tests with real processes."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from bench.launch import group
 from tests.support import on_any_machine
 from tests.support.fork_server import forked_ranks
 
@@ -17,14 +17,12 @@ def _blocks_count_on_a_busy_machine() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    with forked_ranks(tmp_path_factory.mktemp("servers")) as start:
-        yield start
+def _folder_of_interpreters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("interpreters")
 
 
 @pytest.fixture(scope="module")
-def forked(_servers: object) -> Iterator[None]:
-    """Ranks of this module's tests are forked from a process that has imported everything."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(group, "LocalRanks", _servers)
+def forked(_folder_of_interpreters: Path) -> Iterator[None]:
+    """Ranks are forked from a process that has imported everything, one for all tests of this process."""
+    with forked_ranks(_folder_of_interpreters):
         yield

@@ -1,31 +1,28 @@
 """Ranks that are forked from a process which has imported everything, since their imports take seconds.
 
 For tests of what ranks do. How they are really started, by torch elastic in interpreters of their own, is
-shown by tests/real/test_group.py, test_failures.py and all that run the command.
+shown by tests/real/test_group.py, test_failures.py, test_contributing.py and others.
 
-`python -m tests.support.fork_server` serves the listening socket that is its standard input.
+`python -m tests.support.fork_server MODULE… -- -m bench.launch.torchrun_agent COORDINATOR_PID` imports the
+modules and then forks agents as `bench.launch.torchrun_agent` does, which fork their ranks.
 """
 
-import gc
-import json
 import os
 import selectors
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bench.launch.lifeline import AGENT_VARIABLE, EXITS_VARIABLE, die_with
+import pytest
+
+from bench.launch import group, torchrun_agent
 from bench.launch.local_ranks import LocalRanks
-from bench.setup.checkout import ROOT
 
 IMPORTED = (
     "bench.worker.rank.training",
@@ -35,159 +32,108 @@ IMPORTED = (
     "transformers.models.bert.modeling_bert",
 )
 ORTMODULE = "bench.worker.engines.ortmodule"
-"""It patches torch, so that ranks without it come from a server without it."""
+"""It patches torch, so that ranks without it come from a process without it."""
 
-HELD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "DS_ACCELERATOR", "LD_PRELOAD", "PYTHONPATH")
-"""Variables that are read before a rank is forked, so that they must be the server's."""
+READ_AT_IMPORT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "DS_ACCELERATOR", "LD_PRELOAD", "PYTHONPATH")
+"""Variables that a rank may not have otherwise than the process from which it is forked."""
 
 SECONDS_FOR_THE_CAUSE = 2
 """After a rank has failed, how long the others live on: torch elastic looks as often."""
 
-_AGENT = """#!{python} -IS
-import ctypes, json, os, signal, socket, sys
-
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # ends with the coordinator
-server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-server.connect({address!r})
-signal.signal(signal.SIGTERM, lambda *_: server.shutdown(socket.SHUT_WR))
-socket.send_fds(server, [json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode() + b"\\n"], [1])
-exits = b"".join(iter(lambda: server.recv(1 << 16), b""))
-if exits not in (b"", b"{{}}"):
-    os.write(int(os.environ["{exits}"]), exits)
-    sys.exit(1)
+_INTERPRETER = """#!/bin/sh
+export TORCHINDUCTOR_COMPILE_THREADS=1 # else torch's import starts threads, which forked processes lack
+exec {python} -m tests.support.fork_server {modules} -- "$@"
 """
-"""What is started instead of torch elastic's agent: it lives as long, and writes the same into the pipe."""
 
 
 @contextmanager
-def forked_ranks(folder: Path) -> Iterator[Callable[..., LocalRanks]]:
-    """What starts ranks in the place of `LocalRanks`: those of this stack on a CPU are forked."""
-    servers: dict[bool, tuple[subprocess.Popen[bytes], str]] = {}
+def forked_ranks(folder: Path) -> Iterator[None]:
+    """In this process' groups the ranks of this stack on a CPU are forked."""
 
-    def start(spec: Any, *, interpreter: str, variables: Any, **others: Any) -> LocalRanks:
-        if interpreter != sys.executable or spec.device != "cpu" or spec.engine == "on_device":
-            return LocalRanks(spec, interpreter=interpreter, variables=variables, **others)
-        with_ort = spec.engine == "ortmodule"
-        if with_ort not in servers:
-            servers[with_ort] = _start_server(folder / f"server-{with_ort}", variables, with_ort)
-        return LocalRanks(spec, interpreter=servers[with_ort][1], variables=variables, **others)
+    def start(spec: Any, *, interpreter: str, **others: Any) -> LocalRanks:
+        if interpreter == sys.executable and spec.device == "cpu" and spec.engine != "on_device":
+            modules = (*IMPORTED, ORTMODULE) if spec.engine == "ortmodule" else IMPORTED
+            path = folder / f"python-{len(modules)}"
+            path.write_text(_INTERPRETER.format(python=interpreter, modules=" ".join(modules)))
+            path.chmod(0o700)
+            interpreter = str(path)
+        return LocalRanks(spec, interpreter=interpreter, **others)
 
-    try:
-        yield start
-    finally:
-        for server, _ in servers.values():
-            server.kill()
-            server.wait()
-
-
-def _start_server(
-    folder: Path, variables: Mapping[str, str], with_ort: bool
-) -> tuple[subprocess.Popen[bytes], str]:
-    """The server, and the program that stands for an interpreter."""
-    folder.mkdir()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(folder / "socket"))
-        listener.listen(16)
-        server = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fork_server", *([ORTMODULE] if with_ort else [])],
-            stdin=listener,
-            cwd=ROOT,
-            env={**variables, "TORCHINDUCTOR_COMPILE_THREADS": "1"},  # else its import starts threads
-            start_new_session=True,
-        )
-    agent = folder / "agent"
-    agent.write_text(
-        _AGENT.format(python=sys.executable, address=str(folder / "socket"), exits=EXITS_VARIABLE)
-    )
-    agent.chmod(0o700)
-    return server, str(agent)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(group, "LocalRanks", start)
+        yield
 
 
 def main() -> None:
-    """Import everything once, then fork a keeper for each group that is asked for."""
-    die_with(os.getppid())
-    for name in (*IMPORTED, *sys.argv[1:]):
-        with suppress(ImportError):  # what is missing is for the ranks to say
-            import_module(name)
+    """Import everything once, and fork for as long as the coordinator lives."""
+    end = sys.argv.index("--")
+    for name in sys.argv[1:end]:
+        import_module(name)
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "threads would be missing in what is forked"
-    gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how keepers ended
-    listener, server = socket.socket(fileno=0), os.getpid()
-    while True:
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            listener.close()
-            die_with(server)
-            _keep_group(connection)
-        connection.close()
+    held = {name: os.environ.get(name) for name in READ_AT_IMPORT}
+
+    def fork_ranks(arguments: list[str], report: int) -> int:
+        for name, value in held.items():
+            assert os.environ.get(name) == value, f"{name} was {value} when torch was imported"
+        return _fork_ranks(arguments, report)
+
+    torchrun_agent.run_torchrun = fork_ranks
+    sys.argv = [torchrun_agent.__file__, sys.argv[-1]]
+    torchrun_agent.main()
 
 
-def _keep_group(agent: socket.socket) -> NoReturn:
-    """Fork the ranks, and tell the agent how they ended; when it ends they are killed."""
+def _fork_ranks(arguments: list[str], report: int) -> int:
+    """What torch elastic does with one group on one node: start the ranks, end all when one has failed."""
     import torch.distributed
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    request, (log, *_), *_ = socket.recv_fds(agent, 1 << 16, 1)
-    while not request.endswith(b"\n"):
-        request += agent.recv(1 << 16)
-    arguments, variables, folder = json.loads(request)
-    os.chdir(folder)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    for name in HELD:
-        assert variables.get(name) == os.environ.get(name), f"{name} was another when torch was imported"
     world_size = int(next(one for one in arguments if "--nproc-per-node=" in one).partition("=")[2])
-    variables |= {AGENT_VARIABLE: str(os.getpid()), "WORLD_SIZE": str(world_size)}
-    port_read, port_write = os.pipe()
+    port, port_end = os.pipe()
     running = {}
     for rank in range(world_size):
         if (pid := os.fork()) == 0:
-            agent.close()
-            _become_rank(arguments[-1], variables | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, port_read)
+            _be_rank(rank, world_size, arguments[-1], port)
         running[os.pidfd_open(pid)] = rank, pid
+    # Made now, since its thread would be missing in the ranks.
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    os.write(port_write, b"%05d" % store.port * world_size)
+    os.write(port_end, b"%05d" % store.port * world_size)
     exits: dict[int, int] = {}
-    kill_at = None
+    kill_at = float("inf")
     with selectors.DefaultSelector() as selector:
-        for one in (agent, *running):
+        for one in running:
             selector.register(one, selectors.EVENT_READ)
         while running:
-            ready = selector.select(None if kill_at is None else max(0.0, kill_at - time.monotonic()))
-            for key, _ in ready:
-                if key.fileobj is agent:
-                    selector.unregister(agent)
-                    kill_at = time.monotonic()
-                    continue
-                selector.unregister(key.fileobj)
+            for key, _ in selector.select(max(0.0, kill_at - time.monotonic()) if exits else None):
+                selector.unregister(key.fd)
                 rank, pid = running.pop(key.fd)
-                if (status := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])) and kill_at is None:
+                if status := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
                     exits[rank] = status
-                    kill_at = time.monotonic() + SECONDS_FOR_THE_CAUSE
-            if kill_at is not None and time.monotonic() >= kill_at:
-                for _, pid in running.values():
-                    os.kill(pid, signal.SIGKILL)
-                kill_at = None if not running else float("inf")
-    with suppress(OSError):
-        agent.sendall(json.dumps(exits).encode())
-    os._exit(0)
+                    kill_at = min(kill_at, time.monotonic() + SECONDS_FOR_THE_CAUSE)
+            if time.monotonic() >= kill_at:
+                break
+    if not exits:
+        return 0
+    for _, pid in running.values():
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    torchrun_agent.tell(report, ranks=exits)
+    return 1
 
 
-def _become_rank(spec: str, variables: Mapping[str, str], port: int) -> NoReturn:
+def _be_rank(rank: int, world_size: int, spec: str, port: int) -> NoReturn:
     """Do what `python -m bench.worker SPEC.json` does, which ends this process."""
     from bench.worker import __main__ as worker
 
     try:
         os.setsid()
-        os.environ.clear()
         os.environ.update(
-            variables,
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+            WORLD_SIZE=str(world_size),
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=os.read(port, 5).decode(),
             TORCHELASTIC_USE_AGENT_STORE="True",
             TORCHELASTIC_RESTART_COUNT="0",
         )
-        tempfile.tempdir = None
         sys.argv = [worker.__file__, spec]
         worker.main()
     except BaseException:

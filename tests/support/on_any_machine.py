@@ -8,7 +8,7 @@ What a comparison must do about such blocks is tested without any load, in tests
 
     python -m tests.support.on_any_machine --forked FOLDER bench device=cpu …
 
-forks the ranks, too (tests/support/fork_server.py), with the server's files in that folder.
+forks the ranks, too (tests/support/fork_server.py), from processes whose start lies in that folder.
 """
 
 import math
@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.launch import group
 from bench.results import validity
 from tests.support.fork_server import forked_ranks
 
@@ -37,7 +36,6 @@ if __name__ == "__main__":
     del sys.argv[0]
     with accepted(), ExitStack() as stack:
         if sys.argv[0] == "--forked":
-            starts = stack.enter_context(forked_ranks(Path(sys.argv[1])))
-            stack.enter_context(pytest.MonkeyPatch.context()).setattr(group, "LocalRanks", starts)
+            stack.enter_context(forked_ranks(Path(sys.argv[1])))
             del sys.argv[:2]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
