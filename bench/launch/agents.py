@@ -123,7 +123,7 @@ def _forking_process(
             process = subprocess.Popen(
                 [interpreter, "-m", "bench.launch.torchrun_agent", str(os.getpid())],
                 env=dict(variables),
-                stdin=its_end,
+                stdin=its_end.fileno(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone

@@ -4,8 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -24,20 +25,20 @@ class Starter:
         self.folder = folder
         self.agents: list[Agent] = []
 
-    def start(self, script: str, *, interpreter: str = sys.executable, ranks: int = 1, **more: str) -> Agent:
+    def start(
+        self,
+        script: str,
+        *,
+        interpreter: str = sys.executable,
+        ranks: int = 1,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> Agent:
         """An agent whose ranks are shells; torchrun makes one `$` of two. `said` has what they write."""
         standalone = ("--standalone", f"--nproc-per-node={ranks}", "--monitor-interval=0.1", "--no-python")
+        needed = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         with (self.folder / f"{len(self.agents)}.log").open("wb") as log:
             agent = Agent(
-                interpreter,
-                [*standalone, "sh", "-c", script],
-                variables={
-                    "PATH": os.environ["PATH"],
-                    "PYTHONPATH": str(ROOT),
-                    "OMP_NUM_THREADS": "1",
-                    **more,
-                },
-                log=log,
+                interpreter, [*standalone, "sh", "-c", script], variables={**needed, **variables}, log=log
             )
         self.agents.append(agent)
         return agent
@@ -70,10 +71,10 @@ def test_each_has_variables_cores_and_a_log_of_its_own(starter: Starter) -> None
     script = 'echo "colour=$COLOUR, length=${#A}${#B}${#C}, $(grep Cpus_allowed_list /proc/self/status)"'
     allowed = os.sched_getaffinity(0)
     long = dict.fromkeys("ABC", "x" * 100_000)  # together more than a socket takes at once
-    red = starter.start(script, COLOUR="red", **long)
+    red = starter.start(script, variables={"COLOUR": "red", **long})
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        blue = starter.start(script, COLOUR="blue")
+        blue = starter.start(script, variables={"COLOUR": "blue"})
     finally:
         os.sched_setaffinity(0, allowed)
     assert parent_of(red.pid) == parent_of(blue.pid) != os.getpid()
