@@ -328,7 +328,9 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     short = ("launches=1", "rounds=2", "block_seconds=0.2", "warmup_steps=2", "preheat_s=0.5", "wait_s=0")
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
+            *(sys.executable, "-m", "tests.support.on_any_machine"),
+            *(["--forked", str(folder)] if pretended_gpu.COUNT in os.environ else []),
+            "bench",
             *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
             *("device=cuda", "device.world_size=1", "device.threads=1"),
             *(f"measure.{each}" for each in short),

@@ -23,6 +23,7 @@ import pytest
 
 from bench.launch import group, torchrun_agent
 from bench.launch.local_ranks import LocalRanks
+from tests.support import pretended_gpu
 
 IMPORTED = (
     "bench.worker.rank.training",
@@ -48,10 +49,11 @@ exec {python} -m tests.support.fork_server {modules} -- "$@"
 
 @contextmanager
 def forked_ranks(folder: Path) -> Iterator[None]:
-    """In this process' groups the ranks of this stack on a CPU are forked."""
+    """In this process' groups the ranks of this stack are forked, but those that use a real GPU."""
 
     def start(spec: Any, *, interpreter: str, **others: Any) -> LocalRanks:
-        if interpreter == sys.executable and spec.device == "cpu" and spec.engine != "on_device":
+        on_cpu = spec.device == "cpu" or pretended_gpu.COUNT in os.environ
+        if interpreter == sys.executable and on_cpu and spec.engine != "on_device":
             modules = (*IMPORTED, ORTMODULE) if spec.engine == "ortmodule" else IMPORTED
             path = folder / f"python-{len(modules)}"
             path.write_text(_INTERPRETER.format(python=interpreter, modules=" ".join(modules)))
