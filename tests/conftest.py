@@ -15,12 +15,16 @@ from tests.support import quiet
 
 FIRST = (
     "test_interruptions.py",
-    "test_choices.py",
-    "test_precision.py",
-    "test_backends.py",
-    "test_group.py",
-    "test_largest.py",
     "test_failures.py",
+    "test_gpu.py",
+    "test_largest.py",
+    "test_precision.py",
+    "test_contributing.py",
+    "test_checkpoints.py",
+    "test_end_to_end.py",
+    "test_own_module.py",
+    "test_on_device.py",
+    "test_group.py",
 )
 """Files are handed out whole (`--dist loadfile`): the longest first, or one core would idle at the end."""
 

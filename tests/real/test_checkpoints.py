@@ -35,7 +35,7 @@ from bench.worker.state import checkpoint_files
 from bench.worker.state.checkpoint_files import NAME, UNFINISHED, find_newest
 from tests.support.configs import BACKENDS, SMALL, a_config, a_model
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300)]
 
 STEPS = 3
 """Before a save by these groups: an odd number, so that the next micro-batch is not the first."""

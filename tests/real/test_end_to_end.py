@@ -17,7 +17,6 @@ from tests.support.commands import Ran, on_cores, side_by_side
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.timeout(600),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
 ]
@@ -36,7 +35,7 @@ def bench(folder: Path, *overrides: str, cores: set[int] | None = None, **variab
     done = subprocess.run(
         [
             *on_cores(cores or os.sched_getaffinity(0)),
-            *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
+            *(sys.executable, "-m", "tests.support.on_any_machine", "--forked", str(folder), "bench"),
             f"hydra.searchpath=[file://{ROOT}/tests/conf]",
             *("device=cpu", "measure=quick", "measure.launches=1", "measure.block_seconds=0.2"),
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),

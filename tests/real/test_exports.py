@@ -9,22 +9,22 @@ from bench.measure.stages.exports import judge
 from bench.results.side_files import EXPORTS
 from tests.support.exports import check_trained, exported
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.ort]
+pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300), pytest.mark.ort]
 
-MISSION = ("pytorch", "ortmodule", "ortmodule_zero1")
+TRAINED = ("pytorch", "ortmodule_zero1")  # by DDP under ORTModule: tests/real/test_own_module.py
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of one comparison with a model whose head shares its weights with the embeddings."""
     made = tmp_path_factory.mktemp("exports")
-    exported("bert-large", made, *MISSION, "pytorch_zero3")
+    exported("bert-large", made, *TRAINED, "pytorch_zero3")
     return made
 
 
 def test_equal_training_leaves_equal_models(folder: Path) -> None:
     table = EXPORTS.read(EXPORTS.path_of(folder / "m-cpu.csv")).set_index("backend")
-    check_trained(table.loc[[*MISSION]])
+    check_trained(table.loc[[*TRAINED]])
 
 
 @pytest.mark.long
@@ -44,13 +44,13 @@ def test_models_that_ran_on_other_inputs_are_not_compared(folder: Path) -> None:
     from bench.worker.state.check_exports import have_equal_inputs
 
     (models,) = (folder / "runs").glob("m-cpu/*/export")
-    assert have_equal_inputs(models / "ortmodule", models / "pytorch")
-    path = models / "ortmodule" / "tensors.safetensors"
+    assert have_equal_inputs(models / "ortmodule_zero1", models / "pytorch")
+    path = models / "ortmodule_zero1" / "tensors.safetensors"
     whole = path.read_bytes()
     tensors = load_file(path)
     name = next(one for one in tensors if one.endswith("input_ids"))
     save_file(tensors | {name: tensors[name] + 1}, path)
-    assert not have_equal_inputs(models / "ortmodule", models / "pytorch")
+    assert not have_equal_inputs(models / "ortmodule_zero1", models / "pytorch")
     path.write_bytes(whole)
 
 

@@ -76,29 +76,19 @@ def kill_rank(group: Group) -> None:
     os.kill(group.pids[1], signal.SIGKILL)
 
 
-def kill_agent(group: Group) -> None:
-    group.local_ranks.agent.kill()
-
-
 def stop_rank(group: Group) -> None:
     group.seconds_left = 2
     os.kill(group.pids[1], signal.SIGSTOP)
-
-
-def abort_rank(group: Group) -> None:
-    os.kill(group.pids[0], signal.SIGABRT)
 
 
 STATES = "rank 0 (sleeps|computes), rank 1 is stopped \\(SIGSTOP\\)"
 EXPECTED = {
     "killed": (1, "crashed", "rank 1 was killed by SIGKILL during block$"),
     "stopped": (1, "timeout", f"block: .* longer than measure.timeout_s=200 seconds in all; {STATES}$"),
-    "aborted": (0, "crashed", "rank 0 was killed by SIGABRT during parity$"),
-    "agent": (0, "crashed", "torchrun was killed by SIGKILL during parity$"),
     "deaf": (0, "timeout", "parity: .*; rank 0 (sleeps|computes), rank 1 (sleeps|computes)$"),
     "import": (0, "crashed", "^ImportError: libfoo.so.7: no such file$"),
 }
-"""A backend for each fault: the launch, the status and the message of its row."""
+"""A backend for each fault: the launch, the status and the message of its row. Other ends: test_group.py."""
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +97,9 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     folder = tmp_path_factory.mktemp("faults")
     (folder / "broken").mkdir()
     (folder / "broken" / "deepspeed.py").write_text("raise ImportError('libfoo.so.7: no such file')\n")
-    of_blocks = {
-        name: ("block", fault) for name, fault in {"killed": kill_rank, "stopped": stop_rank}.items()
-    }
-    of_parity = {
-        name: ("parity", fault) for name, fault in {"aborted": abort_rank, "agent": kill_agent}.items()
-    }
+    victims = {"killed": ("block", kill_rank), "stopped": ("block", stop_rank)}
 
-    class Faulty(faulty(of_blocks | of_parity)):  # type: ignore[misc]
+    class Faulty(faulty(victims)):  # type: ignore[misc]
         def __init__(self, spec: WorkerSpec, *, variables: dict[str, str], **settings: Any) -> None:
             if spec.backend == "import":
                 variables = {**variables, "PYTHONPATH": f"{folder / 'broken'}:{ROOT}"}
@@ -136,7 +121,6 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 
 @pytest.mark.once
-@pytest.mark.alone
 class TestRanksThatEndOrStop:
     @pytest.mark.parametrize("name", EXPECTED)
     def test_its_row_says_what_happened(self, faults: Outcome, name: str) -> None:

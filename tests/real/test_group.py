@@ -56,10 +56,11 @@ def test_a_paused_group_still_ends(group: Group) -> None:
     assert gone(pids, 1)
 
 
-def test_a_killed_rank_is_named(group: Group) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_a_killed_rank_is_named(group: Group, number: signal.Signals) -> None:
     group.connect()
-    os.kill(group.pids[1], signal.SIGKILL)
-    with pytest.raises(LaunchFailed, match=r"^rank 1 was killed by SIGKILL during build$") as caught:
+    os.kill(group.pids[1], number)
+    with pytest.raises(LaunchFailed, match=rf"^rank 1 was killed by {number.name} during build$") as caught:
         group.request(Build())
     assert caught.value.status == "crashed"
 

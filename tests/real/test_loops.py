@@ -19,6 +19,7 @@ from bench.setup import stacks
 from tests.support.configs import a_config
 
 pytestmark = [
+    pytest.mark.usefixtures("forked"),
     pytest.mark.timeout(300),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
 ]

@@ -138,6 +138,7 @@ BACKENDS = {
 OF_ORT = {"ortmodule": ORTMODULE, "ortmodule_zero1": replace(ORTMODULE, sharding="zero1")}
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("task", ["translation", "image-classification", "token-classification", "causal-lm"])
 def test_every_backend_trains_with_it_alike(task: str, tmp_path: Path) -> None:

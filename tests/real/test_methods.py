@@ -17,6 +17,7 @@ from bench.worker.workload.feeds import InParts, divide
 from tests.support.configs import a_config, a_model
 
 pytestmark = [
+    pytest.mark.usefixtures("forked"),
     pytest.mark.timeout(600),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
 ]

@@ -171,6 +171,7 @@ def test_a_lost_node_ends_in_a_row_may_come_back_and_leaves_no_process(tmp_path:
 
 
 @needs_two_cores
+@pytest.mark.once
 @pytest.mark.timeout(300)
 def test_when_the_coordinator_is_killed_the_node_ends_its_ranks_and_waits_for_the_next(
     tmp_path: Path,
@@ -191,6 +192,7 @@ def test_when_the_coordinator_is_killed_the_node_ends_its_ranks_and_waits_for_th
         assert node.wait(20) == 0
 
 
+@pytest.mark.once
 @pytest.mark.timeout(120)
 def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
     with on_two(tmp_path) as two:

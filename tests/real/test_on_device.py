@@ -28,7 +28,7 @@ from bench.measure.stages.judging import judge_tensors
 from bench.results import csv_files
 from tests.support.configs import a_config
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.ort]
+pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300), pytest.mark.ort]
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
 ON_DEVICE = Backend(engine="on_device", optimizer="adamw", sharding="ddp")

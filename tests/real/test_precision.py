@@ -37,6 +37,8 @@ ALL = {
 HERE = list(BACKENDS) if stacks.own() == "ort" else ["pytorch", "pytorch_zero1"]
 ENGINES = ("eager", "ortmodule") if stacks.own() == "ort" else ("eager",)
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 two_cores = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
 )

@@ -20,7 +20,7 @@ from bench.scale.measured import Measured, read_measured
 from bench.setup import stacks
 from tests.support.configs import SMALL, a_config, a_model
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300)]
 
 WORDS = 4096
 """Of the vocabulary, so that stage 3 does not leave every tensor whole."""

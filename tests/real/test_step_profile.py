@@ -28,9 +28,10 @@ from tests.support.configs import a_config
 
 STEPS, ROUNDS = 4, 2
 
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
-)
+pytestmark = [
+    pytest.mark.usefixtures("forked"),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,7 @@ def test_another_reference_than_pytorch_is_named_with_the_reason(
 # --- what is shipped ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [name for name in MODELS if name != OWN])
 def test_every_model_composes_at_its_own_batch_and_length(model: str) -> None:
     config = compose([f"model={model}"])
@@ -110,6 +111,7 @@ def test_every_model_composes_at_its_own_batch_and_length(model: str) -> None:
     assert (config.micro_batch, config.seq_len) == (config.model.micro_batch, config.model.seq_len)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_composes(backend: str) -> None:
     device = ["device=cuda"] if backend in ON_GPUS else []
@@ -120,6 +122,7 @@ def test_every_backend_composes(backend: str) -> None:
     assert list(compose(overrides).backends) == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", shipped("experiment"))
 def test_every_experiment_composes_and_starts_with_its_command(experiment: str) -> None:
     config = compose([f"experiment={experiment}", *(TEXTS if experiment == "loader" else ())])
@@ -129,6 +132,7 @@ def test_every_experiment_composes_and_starts_with_its_command(experiment: str) 
     assert command.startswith(f"# python -m bench experiment={experiment}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", shipped("measure"))
 @pytest.mark.parametrize("device", shipped("device"))
 @pytest.mark.parametrize("data", shipped("data"))
@@ -153,8 +157,11 @@ def test_groups_that_run_one_after_the_other_get_twice_the_launches(preset: str,
 
     assert launches("device=cpu") == together
     assert launches("device=cuda") == 2 * together
-    assert launches("device=cpu", "measure.resident=one") == 2 * together
-    assert launches("device=cuda", "measure.launches=5") == 5
+
+
+def test_so_do_those_that_were_asked_for_and_a_given_number_stays() -> None:
+    for device, asked, launches in (("cpu", "resident=one", 8), ("cuda", "launches=5", 5)):
+        assert compose([f"device={device}", f"measure.{asked}"]).measure.launches == launches
 
 
 def test_a_dataset_needs_a_place_and_a_processor() -> None:

@@ -107,6 +107,7 @@ def test_the_attribution_recomputed_order_by_order(path: Path) -> None:
         assert (part.lowest, part.highest) == pytest.approx(tuple(extremes), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_what_is_committed_in_reports_is_what_make_report_builds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
