@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from bench.config import own, slurm
 from bench.config.choices import CONF, LOSS_TOLERANCE
+from bench.config.data import Data
 from bench.config.quoting import quote_texts
 from bench.config.reference import choose_reference
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
@@ -38,6 +39,7 @@ def register() -> None:
         "own_name": own.name_model,
         "own_task": own.find_task,
         "own_length": own.length,
+        "full_lengths": lambda module: "full" if module is None else Data.lengths,
         "default_precision": lambda device: hardware.default_precision(device or hardware.default_device()),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
         "default_reference": choose_reference,

@@ -271,7 +271,9 @@ class Config:
             raise UserError(
                 f"measure.evaluate_every asks for the loss on data that is never trained on, and "
                 f"data={self.data.name} has none",
-                f"choose data={python_docs.NAME}",
+                f"choose data={python_docs.NAME}"
+                if self.model.module is None
+                else "leave measure=converge out",
             )
 
     def _check_length(self) -> None:

@@ -43,6 +43,8 @@ def _predict(settings: Sequence[str]) -> int:
     # Not for --help, which should take no time.
     from bench.analysis.scale import topology as topologies
     from bench.analysis.scale.tables import FOLDER, SCALING
+    from bench.config.overrides import last_values
+    from bench.config.own import choose_own
     from bench.config.sizes import PUBLISHED
     from bench.machine.source_code import git_commit
     from bench.results.atomic import reporting_write_errors
@@ -52,7 +54,7 @@ def _predict(settings: Sequence[str]) -> int:
     from bench.scale.predict import scaling_rows
 
     named = [setting.partition("=")[2] for setting in settings if setting.startswith("topology=")]
-    if len(named) != 1 or not any(setting.startswith("model=") for setting in settings):
+    if len(named) != 1 or "model" not in last_values(choose_own(settings)):
         raise UserError(
             "make scale needs a model and one topology",
             f"such as MODEL=bert-large TOPOLOGY={topologies.names()[0]}; "
@@ -93,8 +95,9 @@ def _predict(settings: Sequence[str]) -> int:
 def _command(settings: Sequence[str]) -> str:
     """The line to type: what make has variables for comes first."""
     given = dict(setting.split("=", 1) for setting in settings)
-    rest = " ".join(f"{key}={value}" for key, value in given.items() if key not in ("model", "topology"))
-    made = f"make scale MODEL={given['model']} TOPOLOGY={given['topology']}"
+    variables = [f"{key.upper()}={given.pop(key)}" for key in ("model", "topology") if key in given]
+    rest = " ".join(f"{key}={value}" for key, value in given.items())
+    made = " ".join(["make scale", *variables])
     return f'{made} ARGS="{rest}"' if rest else made
 
 

@@ -72,21 +72,32 @@ def _compose(overrides: Sequence[str]) -> Config:
     Raises:
         UserError: it is wrong, asks for what the bare loop does not do, or does not fit this machine.
     """
-    config = compose([f"backend=[{BACKEND}]", *overrides])
-    if config.grad_accum != 1:
+    only_backend = f"backend=[{BACKEND}]"
+    config = compose([only_backend, *overrides])
+    if config.backends != compose([only_backend]).backends:
         raise UserError(
-            f"the bare loop does not accumulate gradients; leave grad_accum={config.grad_accum} out."
+            f"the bare loop is compared with the backend {BACKEND} as it is",
+            "leave backend=… and backends.… out",
         )
-    if config.model.lora is not None or config.model.trained != ALL or config.checkpointing:
-        raise UserError(
-            "the bare loop trains whole models and keeps their activations; "
-            "choose model.lora=null, model.trained=all and checkpointing=false."
-        )
-    if config.model.changes_loss:
-        raise UserError(
-            "the bare loop trains with the head's own loss; "
-            "leave model.label_smoothing and model.class_weights out."
-        )
+    model = config.model
+    for key, value, alone in (
+        ("grad_accum", config.grad_accum, 1),
+        ("checkpointing", str(config.checkpointing).lower(), "false"),
+        ("precision", config.precision.name, "fp32"),
+        ("data", config.data.name, "synthetic"),
+        ("device.nnodes", config.device.nnodes, 1),
+        ("model.trained", model.trained, ALL),
+        ("model.lora", model.lora, None),
+        ("model.label_smoothing", model.label_smoothing, 0.0),
+        ("model.class_weights", model.class_weights, None),
+        ("model.module", model.module, None),
+        ("model.pretrained", model.pretrained, None),
+    ):
+        if value != alone:
+            raise UserError(
+                f"the bare loop does not do what {key}={value} asks for",
+                f"set {key}={'null' if alone is None else alone}",
+            )
     check_machine(config, cores=available_cores(), gpus=available_gpus())
     check_packages(config)
     return config

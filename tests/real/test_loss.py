@@ -84,6 +84,22 @@ def test_the_loss_is_torch_s_own_cross_entropy_of_the_logits(task: str, smoothin
     torch.testing.assert_close(output.loss, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_weights_stay_as_they_are_where_the_model_is_cast(dtype: Any, smoothing: float) -> None:
+    weights = [1.0, 1.003, 0.7]  # none of the last two is a bf16 number
+    model, batch = built("token-classification", label_smoothing=smoothing, class_weights=weights)
+    model.to(dtype)
+    output = model(**batch)
+    expected = cross_entropy(
+        output.logits.flatten(0, -2).float(),
+        batch["labels"].flatten(),
+        torch.tensor(weights),
+        label_smoothing=smoothing,
+    )
+    torch.testing.assert_close(output.loss, expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("task", KINDS)
 def test_the_rest_of_the_forward_pass_is_as_it_was(task: str) -> None:
     """The logits, the decoder's inputs above all, and what is computed in evaluation mode."""

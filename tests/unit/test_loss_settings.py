@@ -9,7 +9,6 @@ from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
 from bench.errors import UserError
 from bench.report.content.modalities import VISION, modality_of
-from bench.selfcheck import overhead
 from tests.support.configs import a_config, a_model
 
 CLASSES = ["model.task=sequence-classification", "++model.config.num_labels=3"]
@@ -48,11 +47,6 @@ def test_what_means_nothing_is_refused_in_a_sentence(overrides: list[str], sente
     with pytest.raises(UserError) as refused:
         compose(["device=cpu", "model=bert-tiny", "backend=[pytorch]", *overrides])
     assert sentence in str(refused.value)
-
-
-def test_the_bare_loop_refuses_it() -> None:
-    with pytest.raises(UserError, match="head's own loss; leave"):
-        overhead._compose(["device=cpu", "model=bert-tiny", "model.label_smoothing=0.1"])
 
 
 def test_only_where_they_are_set_they_are_part_of_what_is_measured(tmp_path: Path) -> None:

@@ -79,6 +79,21 @@ def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: P
     assert page.count("ResizeGrad \\| missing") == 1, "the same reason stands there once"
 
 
+def test_each_stack_has_a_table_of_its_own(folder: Path) -> None:
+    today = [
+        dataclasses.replace(one, comparison="gpt2-cpux2-modern", stack="modern") for one in recorded("gpt2")
+    ]
+    write_records(folder / "gpt2-cpux2-modern.csv", [one for one in today if one.backend == "pytorch"])
+    page = page_of(folder)
+    assert "- **eager** of the modern stack trains 1 of 1 models" in page
+    before, pinned, modern = re.split(r"## The \w+ stack\n", page)
+    assert "| model |" not in before
+    assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in pinned
+    assert "| model | task | pytorch |\n" in modern
+    assert "| gpt2 | masked-lm | ok |\n" in modern
+    assert page.count("A cell: ") == 1
+
+
 def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
     alike: dict[str, Any] = {"launch": 0, "blocks": (), "setup": None, "first_step": None, "warm_up": ()}
     shape: dict[str, Any] = {

@@ -117,6 +117,7 @@ def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None
         (["model.module=net.py:Net", "model.trained=head"], "have your class do it"),
         (["model.module=net.py:Net", "data=python_docs"], "read the data in example_batch"),
         (["model.module=net.py:Net", "data.lengths=full"], "data.lengths=full has no effect"),
+        (["model.module=net.py:Net", "measure=converge"], "has none; leave measure=converge out"),
         (["model.module=net.py:Net", "attention=sdpa"], "computes its attention itself"),
         (["model.module=net.py:Net", "backend=[pytorch,pytorch_sdpa]"], "backends.pytorch_sdpa cannot set"),
     ],
@@ -125,3 +126,10 @@ def test_what_does_not_fit_a_module_is_refused_in_a_sentence(overrides: list[str
     said = refusal(*overrides)
     assert words in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("experiment", ["advise", "methods"])
+def test_experiments_with_full_samples_take_a_module(experiment: str) -> None:
+    line = [f"experiment={experiment}", "device=cpu", "backend=[pytorch]"]
+    assert compose([*line, "model=bert-tiny"]).data.lengths == "full"
+    assert compose([*line, "model.module=net.py:Net"]).data.lengths == "uniform"

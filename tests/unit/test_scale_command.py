@@ -18,6 +18,7 @@ from bench.scale import published, words
 from bench.scale.predict import STRONG_RANKS, faster_at, scaling_rows
 from bench.scale.published import predict_ratio
 
+ROOT = Path(__file__).resolve().parents[2]
 LAYERS, EACH, BESIDE = 24, 12_000_000, 32_000_000
 
 FACTS = ModelFacts(
@@ -77,6 +78,21 @@ def test_a_model_and_a_topology_give_a_file_an_answer_and_a_page(
     assert (table["predicted_step_s_low"] <= table["predicted_step_s"]).all()
     assert (table["predicted_step_s"] <= table["predicted_step_s_high"]).all()
     assert (tmp_path / "rendered" / "scale.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [
+        ("model.module=docs/examples/own_gpt.py:OwnGPT", "own-gpt"),
+        (f"model.pretrained={ROOT}/conf/sweeps/architectures/phi-3", "phi-3"),
+        ("++model.module=docs/examples/own_convnet.py:ConvNet", "conv-net"),
+    ],
+)
+def test_a_model_of_one_s_own_is_a_model(tmp_path: Path, setting: str, name: str) -> None:
+    assert command.main([setting, "topology=dgx-a100"]) == 0
+    table = SCALING.read(tmp_path / "results" / "predicted" / f"scaling-{name}-dgx-a100-bf16.csv")
+    assert set(table["model"]) == {name}
+    assert set(table["command"]) == {f'make scale TOPOLOGY=dgx-a100 ARGS="{setting}"'}
 
 
 @pytest.mark.parametrize(

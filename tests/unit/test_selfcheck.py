@@ -289,3 +289,25 @@ def test_the_bare_loop_imports_nothing_of_the_harness() -> None:
     text = bare_loop_ranks.SCRIPT.read_text()
     assert not re.search(r"^\s*(from|import) bench", text, re.MULTILINE)
     assert len(text.splitlines()) < 60
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("grad_accum=2", "grad_accum=2 asks for; set grad_accum=1"),
+        ("checkpointing=true", "checkpointing=true asks for; set checkpointing=false"),
+        ("precision=bf16", "precision=bf16 asks for; set precision=fp32"),
+        ("data=python_docs", "data=python_docs asks for; set data=synthetic"),
+        ("model.trained=head", "model.trained=head asks for; set model.trained=all"),
+        ("model.label_smoothing=0.1", "model.label_smoothing=0.1 asks for; set model.label_smoothing=0.0"),
+        ("model.module=docs/examples/own_convnet.py:ConvNet", "own_convnet.py:ConvNet asks for"),
+        ("model.pretrained=conf/sweeps/architectures/bert", "set model.pretrained=null"),
+        ("backend=[pytorch,pytorch_fused]", "leave backend=… and backends.… out"),
+        ("backend=[pytorch_fused]", "leave backend=… and backends.… out"),
+        ("backends.pytorch.optimizer=adamw_fused", "leave backend=… and backends.… out"),
+    ],
+)
+def test_overhead_refuses_what_the_bare_loop_would_not_do(override: str, sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        overhead._compose(["device=cpu", "device.world_size=1", override])
+    assert sentence in str(refused.value)

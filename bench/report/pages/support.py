@@ -37,7 +37,7 @@ def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     blocks: list[Block] = [
         Heading("What trains under which backend", 1),
         Bullets(_at_a_glance(comparisons)),
-        *(_by_model(timed, reasons) if timed else []),
+        *_by_model(timed, reasons),
         *(_by_backend(choices, reasons) if choices else []),
     ]
     if reasons:
@@ -64,7 +64,24 @@ def _at_a_glance(comparisons: Sequence[ReportedComparison]) -> list[Text]:
 
 
 def _by_model(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> list[Block]:
-    """A line for each model, a column for each backend."""
+    """A table for each stack: a line for each model, a column for each backend."""
+    by_stack: dict[str, list[ReportedComparison]] = {}
+    for comparison in comparisons:
+        by_stack.setdefault(distinct_text(comparison.rows, "stack"), []).append(comparison)
+    blocks: list[Block] = []
+    for stack in sorted(by_stack, key=lambda stack: stack == "modern"):
+        blocks += [Heading(f"The {stack} stack")] if len(by_stack) > 1 else []
+        blocks.append(_table_of_models(by_stack[stack], reasons))
+    if blocks:
+        words = (
+            "A cell: speed-up over the reference (one short launch, so no more than a first look), and "
+            "the largest relative difference of a step's loss from the reference's, with dropout off."
+        )
+        blocks.append(Paragraph(words))
+    return blocks
+
+
+def _table_of_models(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> Block:
     summaries = [summary for comparison in comparisons for summary in comparison.summaries]
     summaries.sort(key=lambda summary: (not summary.is_reference, *_place(summary)))
     backends = list(dict.fromkeys(summary.backend for summary in summaries))
@@ -73,13 +90,7 @@ def _by_model(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> li
         text_column("task", lambda comparison: distinct_text(comparison.rows, "task")),
         *(text_column(backend, partial(_cell, backend=backend, reasons=reasons)) for backend in backends),
     ]
-    return [
-        table(comparisons, columns),
-        Paragraph(
-            "A cell: speed-up over the reference (one short launch, so no more than a first look), and "
-            "the largest relative difference of a step's loss from the reference's, with dropout off."
-        ),
-    ]
+    return table(comparisons, columns)
 
 
 def _by_backend(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> list[Block]:

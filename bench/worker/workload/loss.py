@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -11,6 +12,22 @@ from torch.nn.functional import cross_entropy, log_softmax, nll_loss
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
 from bench.worker.workload.tasks import IGNORED
+
+
+class ClassWeights(torch.nn.Module):
+    """Class weights that go to the model's device and stay in float32, whatever the model is cast to.
+
+    DeepSpeed's 16-bit modes would cast a buffer, and change the loss.
+    """
+
+    def __init__(self, values: torch.Tensor | None) -> None:
+        super().__init__()
+        self.values = values
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> "ClassWeights":
+        if self.values is not None:
+            self.values = self.values.to(fn(self.values).device)
+        return super()._apply(fn, recurse)
 
 
 def replace_loss(model: torch.nn.Module, settings: Model) -> None:
@@ -29,9 +46,7 @@ def replace_loss(model: torch.nn.Module, settings: Model) -> None:
         raise LaunchFailed("crashed", str(error)) from error
     weights, smoothing = settings.class_weights, settings.label_smoothing
     shifted = settings.task == "causal-lm"
-    # A buffer goes to the device with the model; it is no part of what is saved.
-    buffer = None if weights is None else torch.tensor(weights)
-    model.register_buffer("class_weights", buffer, persistent=False)
+    model.class_weights = ClassWeights(None if weights is None else torch.tensor(weights))
     model.accepts_loss_kwargs = False  # Trainer then averages over micro-batches, as the bare loop does
     inner = model.forward.__func__
 
@@ -47,7 +62,7 @@ def replace_loss(model: torch.nn.Module, settings: Model) -> None:
         if shifted:  # each position predicts the next token
             logits, labels = logits[:, :-1], labels[:, 1:]
         loss = smoothed_loss(
-            logits.flatten(0, -2), labels.flatten(), smoothing=smoothing, weights=self.class_weights
+            logits.flatten(0, -2), labels.flatten(), smoothing=smoothing, weights=self.class_weights.values
         )
         return type(output)(loss=loss, **output)
 
