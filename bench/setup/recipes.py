@@ -84,18 +84,22 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, .
             name="ortmodule",
             after=("packages", *(("compiler",) * gpu)),
             commands=(
-                (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
-                prove(env, "libraries", *libraries),
+                compiled(
+                    env,
+                    libraries,
+                    "onnxruntime-training" if gpu else "onnxruntime-training-cpu",
+                    (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
+                ),
             ),
             variables=on_gpus if gpu else (),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=libraries,
             inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
             tools=("g++",),
-            does="g++ compiles ONNX Runtime's extensions of torch, 2 minutes on 2 cores"
+            does="g++ compiles ONNX Runtime's extensions of torch, 2 minutes on 2 cores the first time"
             if not gpu
             else "g++ and nvcc compile ONNX Runtime's extensions of torch for compute capability "
-            f"{choice.architectures}, 4 minutes on 2 cores",
+            f"{choice.architectures}, 4 minutes on 2 cores the first time",
             remedy="it needs a working g++ with C++17",
         ),
         deepspeed_stage(checkout, env, requirements, choice),
@@ -143,10 +147,13 @@ def packages_stage(
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
             (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
+            # Its scripts then run wherever the checkout is moved to, but for those that came before uv.
+            (*uv(env), "venv", "--relocatable", "--allow-existing", "--python", python(env), str(env)),
+            ("sh", "-c", 'rm -f "$0"/bin/pip* "$0"/bin/activate.csh', str(env)),
             *((*install(env), requirement) for requirement in torch),
             # The file holds every version, so there is nothing to resolve.
             (*install(env), "--no-deps", "-r", str(requirements)),
-            (*uv(env), "check"),
+            (*uv(env), "pip", "check"),
             *([prove(env, "torch", cuda)] if cuda else []),
             # Versions may be right and a library missing: soundfile's wheel for any platform has none.
             (python(env), "-c", "import datasets, soundfile"),
@@ -196,7 +203,7 @@ def compiler_stage(checkout: Path, env: Path) -> SetupStage:
         commands=(
             # Copies, since it is changed: links would lead into uv's cache.
             (
-                *(*uv(env), "install", "--link-mode=copy", "--no-deps"),
+                *(*uv(env), "pip", "install", "--link-mode=copy", "--no-deps"),
                 *("--target", str(env / "nvcc"), "-r", str(requirements)),
             ),
             (python(env), "-m", "bench.setup.inside.cuda_compiler", str(env / "nvcc")),
@@ -214,13 +221,14 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
 
     Left to itself it does so in a folder with a lock file, which a killed process leaves behind for ever.
     """
-    options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall")
+    options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall", "deepspeed")
     names = ("deepspeed_shm_comm",) + ("cpu_adam",) * choice.cpu_adam
     libraries = tuple(f"{SITE}/deepspeed/ops/*/{name}_op*.so" for name in names)
+    made = (*libraries, f"{SITE}/deepspeed/git_version_info_installed.py")  # the list of what is compiled
     return SetupStage(
         name="deepspeed",
         after=("packages",),
-        commands=((*install(env), *options, "deepspeed"), prove(env, "libraries", *libraries)),
+        commands=(compiled(env, made, "deepspeed", (*install(env), *options)),),
         variables=(
             NO_CUDA_IN_DEEPSPEED,
             ("DS_BUILD_SHM_COMM", "1"),
@@ -234,7 +242,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
         tools=("g++",),
         does="g++ compiles DeepSpeed's communication of CPU ranks"
         + " and its Adam for CPUs" * choice.cpu_adam
-        + ", about a minute",
+        + ", about a minute the first time",
         remedy="it needs a working g++ with OpenMP",
     )
 
@@ -266,14 +274,20 @@ def python(env: Path) -> str:
     return str(env / "bin" / "python")
 
 
+def compiled(env: Path, made: tuple[str, ...], package: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that proves what this one makes of a package, or what the cache has of it."""
+    module = (python(env), "-m", "bench.setup.inside.compiled")
+    return (*module, "--made", *made, "--packages", package, "torch", "setuptools", "--", *command)
+
+
 def prove(env: Path, *proof: str) -> tuple[str, ...]:
     """Return the command that ends with 0 if what a stage has made works."""
     return (python(env), "-m", "bench.setup.inside.proofs", *proof)
 
 
 def uv(env: Path) -> tuple[str, ...]:
-    """Return the command that is about an environment's packages."""
-    return (python(env), "-m", "bench.setup.uv", "pip")
+    """Return the command uv, with the settings of pip."""
+    return (python(env), "-m", "bench.setup.uv")
 
 
 def install(env: Path) -> tuple[str, ...]:
@@ -282,7 +296,7 @@ def install(env: Path) -> tuple[str, ...]:
     Without it every rank would compile some thousand modules in each launch, for ever where
     PYTHONDONTWRITEBYTECODE is set.
     """
-    return (*uv(env), "install", "--compile-bytecode")
+    return (*uv(env), "pip", "install", "--compile-bytecode")
 
 
 STACKS = {

@@ -20,7 +20,7 @@ class SetupStage:
     discards: tuple[str, ...] = ()  # patterns below the environment, removed before the first command
     # patterns below the environment; without a match for each, the stage is not done
     proof: tuple[str, ...] = ()
-    inputs: tuple[Path, ...] = ()  # the files whose content the result depends on
+    inputs: tuple[Path, ...] = field(default=(), repr=False)  # the files whose content the result depends on
     tools: tuple[str, ...] = ()  # the programs that must be on PATH
     does: str = field(default="", repr=False)  # prose: what runs, and roughly how long
     remedy: str = field(default="see the log", repr=False)  # prose: what to try when it fails
@@ -41,14 +41,13 @@ class SetupStage:
 def pending(stages: tuple[SetupStage, ...], env: Path) -> dict[SetupStage, str]:
     """Return every stage that is not done, and all that come after it, each with the hash for its stamp.
 
-    A stage's hash covers its definition, its inputs, the environment's own path (environments do not move)
-    and the stages that it comes after, which stand before it in `stages`.
+    A stage's hash covers its definition, its inputs and the stages that it comes after, which stand before it
+    in `stages`; not where the checkout lies, so that it may be moved.
     """
     hashes: dict[str, str] = {}
     todo: dict[SetupStage, str] = {}
     for stage in stages:
-        defined = repr(stage).replace(SetupStage.__name__, "Stage", 1)  # as when today's stamps were made
-        digest = hashlib.sha256(f"{env}{defined}".encode())
+        digest = hashlib.sha256(repr(stage).replace(str(env.parent), ".").encode())
         for path in stage.inputs:
             digest.update(path.read_bytes())
         for earlier in stage.after:

@@ -30,7 +30,9 @@ def check_system(stack: Stack, checkout: Path, device: str) -> None:
     """
     _check_glibc()
     _check_compiler()
-    _check_disk(stack.disk_gib[device], (checkout, _packages_cache()))
+    _check_disk(
+        stack.disk_gib[device], (checkout, Path(os.environ.get("UV_CACHE_DIR") or cache_folder() / "uv"))
+    )
 
 
 def describe_gpus(stack: Stack, choice: Choice) -> str:
@@ -124,10 +126,9 @@ def _check_disk(gib: int, folders: tuple[Path, ...]) -> None:
             )
 
 
-def _packages_cache() -> Path:
-    """Return the folder in which uv keeps what it has downloaded."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - without a home, too
-    return Path(os.environ.get("UV_CACHE_DIR") or f"{cache}/uv")
+def cache_folder() -> Path:
+    """Return the folder in which programs keep what they can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - without a home, too
 
 
 def _there(folder: Path) -> Path:

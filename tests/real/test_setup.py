@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.recipes import CUDA_HOME, STACKS, Stack
-from bench.setup.stage import SetupStage
+from bench.setup.stage import SetupStage, pending
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
 from tests.support.fake_programs import write_nvidia_smi, write_program
 
@@ -138,11 +139,63 @@ def test_a_result_that_went_missing_is_made_again(three: Stack, tmp_path: Path) 
     assert ran(tmp_path) == ["built"]
 
 
-def test_an_environment_that_was_moved_is_made_anew(three: Stack, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    shutil.copytree(tmp_path / ".venv", elsewhere / ".venv")
-    set_up(three, elsewhere)
-    assert ran(elsewhere) == ["venv", "packages", "built"]
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", STACKS)
+def test_an_environment_that_was_moved_with_its_checkout_is_complete(
+    tmp_path: Path, name: str, device: str
+) -> None:
+    """But not where another Python or device is asked for."""
+
+    def hashes(checkout: Path, choice: Choice) -> list[str]:
+        checkout.mkdir(exist_ok=True)
+        for part in ("bench", "requirements"):
+            if not (checkout / part).exists():
+                (checkout / part).symlink_to(ROOT / part)
+        env = checkout / STACKS[name].folder
+        return [*pending(STACKS[name].stages(checkout, env, choice), env).values()]
+
+    choice = Choice("/usr/bin/python3.11", "3.11.7", device, "9.0" * (device == "cuda"))
+    here, moved = tmp_path / "here", tmp_path / "else" / "where"
+    moved.parent.mkdir()
+    assert hashes(here, choice) == hashes(moved, choice)
+    assert hashes(here, choice) != hashes(moved, dataclasses.replace(choice, python="/opt/python3.11"))
+    assert hashes(here, choice) != hashes(moved, dataclasses.replace(choice, cpu_adam=True))
+
+
+def test_the_programs_of_an_environment_run_after_it_was_moved(tmp_path: Path) -> None:
+    """It is made by the set-up's own commands, but for pip's."""
+    stages = STACKS["ort"].stages(ROOT, tmp_path / "a" / ".venv", Choice(sys.executable, VERSION, "cpu"))
+    make_relocatable = stages[1].commands[2]
+    assert "--relocatable" in make_relocatable
+    wheel = tmp_path / "hello-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as files:
+        files.writestr("hello.py", "import sys\ndef main(): print(sys.prefix)\n")
+        files.writestr("hello-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: hello\nVersion: 1\n")
+        files.writestr(
+            "hello-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        files.writestr("hello-1.dist-info/entry_points.txt", "[console_scripts]\nhello = hello:main\n")
+        files.writestr("hello-1.dist-info/RECORD", "hello.py,,\n")
+    uv = str(Path(sys.executable).with_name("uv"))
+    environ = {**os.environ, "VIRTUAL_ENV": str(tmp_path / "a" / ".venv")}
+    for command in (
+        stages[0].commands[0],
+        (uv, *make_relocatable[3:]),
+        stages[1].commands[3],
+        (uv, "pip", "install", "--offline", str(wheel)),
+    ):
+        subprocess.run(command, env=environ, check=True, capture_output=True)
+    (tmp_path / "a").rename(tmp_path / "b")
+    moved = tmp_path / "b" / ".venv"
+    for script in ('"$0"/bin/hello', '. "$0"/bin/activate && hello', 'ln -s "$0" link && link/bin/hello'):
+        done = subprocess.run(
+            ["bash", "-ec", script, moved], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == f"{moved}\n"
+    stale = subprocess.run(
+        ["grep", "-rlI", tmp_path / "a", moved], capture_output=True, text=True, check=False
+    )
+    assert stale.stdout == ""
 
 
 def test_a_stage_starts_from_a_clean_state(three: Stack, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ gets torch's own headers and the assembler of 12.4. Drivers of 12 run the result
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -36,7 +37,8 @@ def main(folder: Path) -> None:
     (home / "include/crt/host_runtime.h").write_bytes(registering)
     [runtime] = site.glob("nvidia/*/lib/libcudart.so.*")
     (home / "lib64").mkdir()
-    (home / "lib64/libcudart.so").symlink_to(runtime)
+    # Relative, since the environment may be moved.
+    (home / "lib64/libcudart.so").symlink_to(os.path.relpath(runtime, home / "lib64"))
 
 
 if __name__ == "__main__":
