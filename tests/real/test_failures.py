@@ -97,9 +97,9 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     folder = tmp_path_factory.mktemp("faults")
     (folder / "broken").mkdir()
     (folder / "broken" / "deepspeed.py").write_text("raise ImportError('libfoo.so.7: no such file')\n")
-    victims = {"killed": ("block", kill_rank), "stopped": ("block", stop_rank)}
+    victims = faulty({"killed": ("block", kill_rank), "stopped": ("block", stop_rank)})
 
-    class Faulty(faulty(victims)):  # type: ignore[misc]
+    class Faulty(victims):  # type: ignore[misc,valid-type]
         def __init__(self, spec: WorkerSpec, *, variables: dict[str, str], **settings: Any) -> None:
             if spec.backend == "import":
                 variables = {**variables, "PYTHONPATH": f"{folder / 'broken'}:{ROOT}"}
