@@ -30,8 +30,8 @@ def join_comparisons(comparisons: Mapping[str, ComparisonResults]) -> dict[str, 
     places = {id(results): place for place, results in comparisons.items()}
     joined = {}
     for group in group_by_seed(list(comparisons.values())):
-        name = _name_seeds([places[id(one)] for one in group])
-        rows = combine_seeds([one.rows for one in group]) if len(group) > 1 else group[0].rows
+        name = _name_seeds([places[id(comparison)] for comparison in group])
+        rows = combine_seeds([comparison.rows for comparison in group]) if len(group) > 1 else group[0].rows
         joined[name] = replace(group[0], rows=rows)
     return joined
 
@@ -57,7 +57,10 @@ def join_seeds(pairs: Sequence[Pair]) -> list[Pair]:
             continue
         for side, rows in zip(sides, tables, strict=True):
             side[title] = ComparisonResults(stem=title, rows=rows)
-    groups = [[[one.stem for one in group] for group in group_by_seed(list(side.values()))] for side in sides]
+    groups = [
+        [[comparison.stem for comparison in group] for group in group_by_seed(list(side.values()))]
+        for side in sides
+    ]
     for titles in groups[1]:
         if len(titles) < 2 or titles not in groups[0]:
             continue

@@ -83,5 +83,5 @@ def _imported_files(file: Path) -> Iterable[Path]:
         finder.run_script(str(file))
     except (SyntaxError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is not valid Python: {error}", "correct it there") from None
-    found = (getattr(one, "__file__", None) for one in finder.modules.values())
+    found = (getattr(module, "__file__", None) for module in finder.modules.values())
     return [file, *map(Path, filter(None, found))]

@@ -98,7 +98,9 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     studies = [files_of(*(folder / name for name in names)) for names in ((REPRODUCED,), OTHERS, EVIDENCE)]
     paths_of_families = studies if machine else [list_files(folder)]
     read = [put_seeds_together(collect(paths)) for paths in paths_of_families]
-    titled = iter(with_distinct_titles([one for collection in read for one in collection.comparisons]))
+    titled = iter(
+        with_distinct_titles([comparison for collection in read for comparison in collection.comparisons])
+    )
     families = [[next(titled) for _ in collection.comparisons] for collection in read]
     shown, evidence = families[:2], families[2:]  # the first that is not empty answers first
     links, other_files, refused = _write_other_pages(folder, out_dir)
@@ -164,19 +166,19 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
     from bench.report.figures.picture_files import write_figure
 
     figures = []
-    for one in comparisons:
-        study = find_methods(one)
+    for comparison in comparisons:
+        study = find_methods(comparison)
         if study is None or not study.measured:
             continue
         draw = partial(
             draw_methods,
             study,
             [name_method(method) for method in study.methods],
-            title=figure_title(one),
-            subtitle=f"{describe.short_workload(describe.of_reference(one.rows))}; {one.panel}",
+            title=figure_title(comparison),
+            subtitle=f"{describe.short_workload(describe.of_reference(comparison.rows))}; {comparison.panel}",
             caption=CAPTION,
         )
-        figures.append(out_dir / f"{figure_stem(one)}.svg")
+        figures.append(out_dir / f"{figure_stem(comparison)}.svg")
         write_figure(figures[-1], draw)
     page = out_dir / METHODS
     _write_page(page, methods_page(comparisons))

@@ -172,9 +172,11 @@ def _leftovers_of_rounding(expected: Mapping[str, ExpectedTensor], precision: st
         for tensor in expected
         if _kind_of(tensor) in (GRADIENT, LAST_GRADIENT)
     }
-    for tensor in [one for one in expected if _kind_of(one) == MOVEMENT]:
+    for tensor in [name for name in expected if _kind_of(name) == MOVEMENT]:
         gradients = [tensor.replace(MOVEMENT, kind, 1) for kind in (GRADIENT, LAST_GRADIENT)]
-        if max(expected[one].norm for one in gradients) < max(leftovers[one] for one in gradients):
+        if max(expected[gradient].norm for gradient in gradients) < max(
+            leftovers[gradient] for gradient in gradients
+        ):
             leftovers[tensor] = MOVEMENT_MULTIPLE * largest[_peers_of(tensor)]
     return leftovers
 

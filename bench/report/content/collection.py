@@ -168,7 +168,7 @@ class Collection:
     @cached_property
     def controlled(self) -> list[ReportedComparison]:
         """The comparisons whose speed-ups are results."""
-        return [one for one in self.comparisons if not one.uncontrolled]
+        return [comparison for comparison in self.comparisons if not comparison.uncontrolled]
 
     @cached_property
     def at_equal(self) -> list[ReportedComparison]:
@@ -184,7 +184,7 @@ class Collection:
     @cached_property
     def fairness_experiments(self) -> dict[str, list[ReportedComparison]]:
         """The comparisons that leave settings alone on purpose, by workload and machine."""
-        experiments = [one for one in self.comparisons if one.study == FAIRNESS]
+        experiments = [comparison for comparison in self.comparisons if comparison.study == FAIRNESS]
         return group_by_machine(experiments, lambda one: f"{one.model}, {one.workload}")
 
     @cached_property
@@ -192,8 +192,10 @@ class Collection:
         """What an uncontrolled harness would print, divided into parts, by the label of the workload."""
         divisions = {}
         for label, group in self.fairness_experiments.items():
-            for backend in dict.fromkeys(other.backend for one in group for other in one.others):
-                if divided := attribute_to_settings([one.rows for one in group], backend):
+            for backend in dict.fromkeys(
+                other.backend for comparison in group for other in comparison.others
+            ):
+                if divided := attribute_to_settings([comparison.rows for comparison in group], backend):
                     divisions[label] = divided
         return divisions
 
@@ -203,8 +205,8 @@ def group_by_machine(
 ) -> dict[str, list[ReportedComparison]]:
     """Comparisons by heading, those of different machines apart: what tells these is added where needed."""
     groups: dict[str, dict[tuple[str, ...], list[ReportedComparison]]] = {}
-    for one in comparisons:
-        groups.setdefault(heading(one), {}).setdefault(one.machine_key, []).append(one)
+    for comparison in comparisons:
+        groups.setdefault(heading(comparison), {}).setdefault(comparison.machine_key, []).append(comparison)
     named = {}
     for words, machines in groups.items():
         for number, group in enumerate(machines.values(), 1):
@@ -264,7 +266,7 @@ def put_seeds_together(collection: Collection) -> Collection:
         if len(group) == 1
         else ReportedComparison(
             stem=f"{group[0].stem}-{len(group)}-seeds",
-            rows=combine_seeds([one.rows for one in group]),
+            rows=combine_seeds([comparison.rows for comparison in group]),
             seeds=group,
         )
         for group in group_by_seed(collection.comparisons)
@@ -274,8 +276,10 @@ def put_seeds_together(collection: Collection) -> Collection:
 
 def with_distinct_titles(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
     """These comparisons, none of them under the title of another."""
-    count = Counter(one.title for one in comparisons)
+    count = Counter(comparison.title for comparison in comparisons)
     return [
-        one if count[one.title] == 1 else replace(one, distinction=f"file {one_line(one.anchor)}")
-        for one in comparisons
+        comparison
+        if count[comparison.title] == 1
+        else replace(comparison, distinction=f"file {one_line(comparison.anchor)}")
+        for comparison in comparisons
     ]

@@ -40,12 +40,17 @@ class Setting:
     @cached_property
     def measured_at(self) -> str:
         """When the last launch of its newest comparison began, in ISO 8601, UTC."""
-        return max(one.measured_at for row in self.rows for one in row.comparisons)
+        return max(comparison.measured_at for row in self.rows for comparison in row.comparisons)
 
     @cached_property
     def backends(self) -> list[str]:
         """The backends that it is about: the usual ones that were tried, or else the first of the others."""
-        others = [other.backend for row in self.rows for one in row.comparisons for other in one.others]
+        others = [
+            other.backend
+            for row in self.rows
+            for comparison in row.comparisons
+            for other in comparison.others
+        ]
         usual = [name for name in CHART_BACKENDS if name in others]
         return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
 
@@ -75,8 +80,8 @@ def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Sett
         families: comparisons that belong together; a model that one has is not taken from a later one.
     """
     # a comparison is looked up by its identity: two may be equal in everything
-    family_of = {id(one): number for number, family in enumerate(families) for one in family}
-    eligible = [one for family in families for one in family if _is_eligible(one)]
+    family_of = {id(comparison): number for number, family in enumerate(families) for comparison in family}
+    eligible = [comparison for family in families for comparison in family if _is_eligible(comparison)]
     settings = [
         Setting(heading=heading, rows=_rows(group, family_of))
         for heading, group in group_by_machine(eligible, _heading).items()
@@ -104,10 +109,15 @@ def _heading(one: ReportedComparison) -> str:
 
 def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> list[ModelRow]:
     first: dict[str, int] = {}
-    for one in group:
-        first[one.label] = min(family_of[id(one)], first.get(one.label, family_of[id(one)]))
-    kept = [one for one in group if family_of[id(one)] == first[one.label]]
-    by_path = [[one for one in kept if describe.has_full_path(one.rows) is full] for full in (True, False)]
+    for comparison in group:
+        first[comparison.label] = min(
+            family_of[id(comparison)], first.get(comparison.label, family_of[id(comparison)])
+        )
+    kept = [comparison for comparison in group if family_of[id(comparison)] == first[comparison.label]]
+    by_path = [
+        [comparison for comparison in kept if describe.has_full_path(comparison.rows) is full]
+        for full in (True, False)
+    ]
     full, stock = ({one.workload_key: one for one in choose_one_of_each_model(some)} for some in by_path)
     every = full | stock
     rows = [

@@ -18,12 +18,12 @@ def parse_names(words: str) -> list[str]:
 def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[ReportedComparison]]:
     """Comparisons by machine, rule of batches and reference, which its heading names."""
     machines = Collection(comparisons=comparisons).panels
-    if len({one.reference for one in comparisons}) < 2:
+    if len({comparison.reference for comparison in comparisons}) < 2:
         return machines
     panels: dict[str, list[ReportedComparison]] = {}
     for heading, group in machines.items():
-        for one in group:
-            panels.setdefault(f"{heading}; over {one_line(one.reference)}", []).append(one)
+        for comparison in group:
+            panels.setdefault(f"{heading}; over {one_line(comparison.reference)}", []).append(comparison)
     return panels
 
 
@@ -41,7 +41,7 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
     chosen: dict[tuple[str, ...], ReportedComparison] = {}
     for one in sorted(latest_first, key=key):
         chosen.setdefault(one.workload_key, one)
-    return [one for one in comparisons if chosen[one.workload_key] is one]
+    return [comparison for comparison in comparisons if chosen[comparison.workload_key] is comparison]
 
 
 def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
@@ -50,8 +50,8 @@ def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[
     Raises:
         UserError: a wanted one is in no comparison, or there is no backend but references.
     """
-    there = list(dict.fromkeys(other.backend for one in comparisons for other in one.others))
-    references = {one.reference for one in comparisons}
+    there = list(dict.fromkeys(other.backend for comparison in comparisons for other in comparison.others))
+    references = {comparison.reference for comparison in comparisons}
     for name in wanted:
         if name in references:
             raise UserError(f"{name} is the reference, which is the line at 1", "leave it out of --backends")
@@ -71,10 +71,10 @@ def choose_models(
     Raises:
         UserError: a wanted model is in no comparison.
     """
-    there = sorted({one.model for one in comparisons})
+    there = sorted({comparison.model for comparison in comparisons})
     if unknown := [name for name in wanted if name not in there]:
         raise UserError(f"no comparison is of the model {unknown[0]}", f"choose of {', '.join(there)}")
-    return [one for one in comparisons if not wanted or one.model in wanted]
+    return [comparison for comparison in comparisons if not wanted or comparison.model in wanted]
 
 
 def showable(
@@ -90,17 +90,17 @@ def showable(
         UserError: none is left.
     """
     kept, left_out = [], []
-    for one in comparisons:
-        if one.uncontrolled:
+    for comparison in comparisons:
+        if comparison.uncontrolled:
             reason = "it leaves threads or allocator alone on purpose"
-        elif {"ok", "untimed"} & {summary.status for summary in one.summaries} == {"untimed"}:
+        elif {"ok", "untimed"} & {summary.status for summary in comparison.summaries} == {"untimed"}:
             reason = "nothing of it was timed"
-        elif one.at_largest and not as_speedup:
+        elif comparison.at_largest and not as_speedup:
             reason = "each backend fills the memory with a batch of its own"
         else:
-            kept.append(one)
+            kept.append(comparison)
             continue
-        left_out.append(f"{one.stem} is left out: {reason}")
+        left_out.append(f"{comparison.stem} is left out: {reason}")
     if not kept:
         reasons = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(f"there is no comparison to draw{reasons}", "measure with `make bench`")

@@ -40,7 +40,7 @@ def breakdown_chart(comparisons: Sequence[ReportedComparison], *, backends: Sequ
     Raises:
         UserError: there is no such comparison, or a backend is in none of them.
     """
-    profiled = [one for one in comparisons if base_seconds(one)]
+    profiled = [comparison for comparison in comparisons if base_seconds(comparison)]
     if not profiled:
         raise UserError(
             "none of these comparisons says where its time goes",
@@ -48,9 +48,9 @@ def breakdown_chart(comparisons: Sequence[ReportedComparison], *, backends: Sequ
         )
     chart = model_chart(profiled, backends=backends)
     without = [
-        f"{one.stem} is left out: its reference was not profiled and timed"
-        for one in comparisons
-        if not base_seconds(one)
+        f"{comparison.stem} is left out: its reference was not profiled and timed"
+        for comparison in comparisons
+        if not base_seconds(comparison)
     ]
     return replace(chart, left_out=[*without, *chart.left_out])
 

@@ -23,8 +23,8 @@ CAPTION = (
 def draw_memory(page: Page, theme: Theme) -> Figure:
     """The peaks of the timed blocks, divided into what the parameters predict and the rest."""
     everything = comparisons_of(page)
-    peaks = [one.peak_mib(other) or 0.0 for one in everything for other in one.summaries]
-    kinds = {kind for one in everything for other in one.summaries for kind in _parts(other)}
+    peaks = [comparison.peak_mib(other) or 0.0 for comparison in everything for other in comparison.summaries]
+    kinds = {kind for comparison in everything for other in comparison.summaries for kind in _parts(other)}
     at_largest = everything[0].at_largest  # each fills what it may, so that less is not better
     better = "; all may use the same" if at_largest else ", lower is better"
     chart = RowChart(

@@ -89,7 +89,7 @@ class ModelChart:
     @cached_property
     def reference(self) -> str:
         """What the ratios are over, in words."""
-        return " or ".join(dict.fromkeys(one_line(one.reference) for one in self.comparisons))
+        return " or ".join(dict.fromkeys(one_line(comparison.reference) for comparison in self.comparisons))
 
     @cached_property
     def sources(self) -> list[str]:
@@ -152,7 +152,7 @@ def _lines(
 
 def _details(group: Sequence[ReportedComparison]) -> list[str]:
     """What stands behind each model's name: what its label says, and what tells it from the others."""
-    parts = [one.workload_parts for one in group]
+    parts = [comparison.workload_parts for comparison in group]
     telling = {name for name in _TELLING[1:] if len({workload[name] for workload in parts}) > 1}
     details = []
     for one, own_parts in zip(group, parts, strict=True):

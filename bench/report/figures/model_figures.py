@@ -85,14 +85,14 @@ def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: P
             except UserError:
                 continue  # there is no such figure of these results
             words = describe_set(comparisons)
-            anchors = {one.anchor for one in comparisons}
+            anchors = {comparison.anchor for comparison in comparisons}
             written.append(ReportFigure(path=path, kind=f"models-{kind}", of=words, anchors=anchors))
     return written
 
 
 def describe_set(group: Sequence[ReportedComparison]) -> str:
     """Machine, settings and models: `…: BERT-Mini and GPT-2`, or `…: BERT-Mini and 9 others`."""
-    first, *others = dict.fromkeys(spell_model(one.label) for one in group)
+    first, *others = dict.fromkeys(spell_model(comparison.label) for comparison in group)
     models = f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
     return f"{short_setting(group[0].rows)}: {models}"
 
@@ -106,10 +106,13 @@ def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[R
     groups = [
         choose_one_of_each_model(group)
         for family in families
-        for group in panels_of([one for one in family if not one.uncontrolled]).values()
+        for group in panels_of([comparison for comparison in family if not comparison.uncontrolled]).values()
     ]
-    several = [group for group in groups if len({one.label for one in group}) > 1]
-    newest_first = sorted(several, key=lambda group: max(one.measured_at for one in group), reverse=True)
+    several = [group for group in groups if len({comparison.label for comparison in group}) > 1]
+    newest_first = sorted(
+        several, key=lambda group: max(comparison.measured_at for comparison in group), reverse=True
+    )
     return sorted(
-        newest_first, key=lambda group: (any(has_full_path(one.rows) for one in group), -len(group))
+        newest_first,
+        key=lambda group: (any(has_full_path(comparison.rows) for comparison in group), -len(group)),
     )

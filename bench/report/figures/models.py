@@ -127,14 +127,14 @@ def machine_and_workload(chart: ModelChart) -> list[str]:
     """The machine, unless headings name several; what all have in common, and what is each model's own."""
     comparisons = chart.comparisons
     machine = [f"Machine: {comparisons[0].panel}."] if len(chart.panels) == 1 else []
-    parts = [one.workload_parts for one in comparisons]
+    parts = [comparison.workload_parts for comparison in comparisons]
     own = [name for name in _OWN if len({workload[name] for workload in parts}) > 1]
     common = [
         value
         for name, value in parts[0].items()
         if name != "size" and {workload[name] for workload in parts} == {value}
     ]
-    launches = {int(one.rows["launch"].max()) for one in comparisons}
+    launches = {int(comparison.rows["launch"].max()) for comparison in comparisons}
     few, many = min(launches), max(launches)
     extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
     workload = f"Workload: {one_line(', '.join(filter(None, common)))}"
@@ -168,7 +168,7 @@ def _about_published(chart: ModelChart) -> list[str]:
     for flag, names in models.items():
         if flag:
             sentences.append(f"Of {enumerated(sorted(names))}: {reference.FLAGS[flag]}.")
-    if chart.quantity is SPEEDUP and not any(one.at_largest for one in chart.comparisons):
+    if chart.quantity is SPEEDUP and not any(comparison.at_largest for comparison in chart.comparisons):
         names = {line.name for line in chart.lines if _at_largest_only(line, chart.backends)}
         if names:
             rule = reference.FLAGS[reference.AT_LARGEST]

@@ -21,15 +21,18 @@ def cut_into_pages(panels: dict[str, list[ReportedComparison]]) -> list[Page]:
     pages: list[Page] = []
     used = ROWS_PER_PAGE
     for heading, comparisons in panels.items():
-        for one in comparisons:
-            rows = len(one.summaries)
-            if used + rows > ROWS_PER_PAGE or comparisons_of(pages[-1])[-1].at_largest != one.at_largest:
+        for comparison in comparisons:
+            rows = len(comparison.summaries)
+            if (
+                used + rows > ROWS_PER_PAGE
+                or comparisons_of(pages[-1])[-1].at_largest != comparison.at_largest
+            ):
                 pages.append([])
                 used = 0
             used += rows
             if not pages[-1] or pages[-1][-1][0] != heading:
                 pages[-1].append((heading, []))
-            pages[-1][-1][1].append(one)
+            pages[-1][-1][1].append(comparison)
     return pages
 
 
@@ -44,8 +47,8 @@ def row_panels(
 
     Where rows are `relative` to the reference it has none; its name is in the headings if there are several.
     """
-    several = relative and len({one.reference for one in comparisons_of(page)}) > 1
-    count = Counter(_heading(one, several) for one in comparisons_of(page))
+    several = relative and len({comparison.reference for comparison in comparisons_of(page)}) > 1
+    count = Counter(_heading(comparison, several) for comparison in comparisons_of(page))
 
     def group(one: ReportedComparison) -> RowGroup:
         heading = _heading(one, several, alone=count[_heading(one, several)] == 1)
@@ -65,4 +68,4 @@ def _heading(one: ReportedComparison, several: bool, *, alone: bool = True) -> s
 
 def comparisons_of(page: Page) -> list[ReportedComparison]:
     """All comparisons of a page."""
-    return [one for _, comparisons in page for one in comparisons]
+    return [comparison for _, comparisons in page for comparison in comparisons]

@@ -19,7 +19,9 @@ SWING = 0.25
 
 def draw_rounds(page: Page, theme: Theme) -> Figure:
     """Every valid block's time per step, in the order of the rounds: the raw points."""
-    blocks = max(int((one.rows["backend"] == one.reference).sum()) for one in comparisons_of(page))
+    blocks = max(
+        int((comparison.rows["backend"] == comparison.reference).sum()) for comparison in comparisons_of(page)
+    )
     chart = RowChart(
         title="Step time in every round",
         panels=row_panels(page, _rounds_row),

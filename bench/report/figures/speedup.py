@@ -24,8 +24,8 @@ ROWS_WITH_POINTS = 24
 def draw_speedup(page: Page, theme: Theme) -> Figure:
     """Bars against the reference at 1, with intervals; published figures as marks of another kind."""
     everything = comparisons_of(page)
-    references = ", ".join(dict.fromkeys(one.reference for one in everything))
-    with_points = sum(len(one.summaries) for one in everything) <= ROWS_WITH_POINTS
+    references = ", ".join(dict.fromkeys(comparison.reference for comparison in everything))
+    with_points = sum(len(comparison.summaries) for comparison in everything) <= ROWS_WITH_POINTS
     at_largest = everything[0].at_largest
     which = "each backend at its largest batch" if at_largest else "all backends at the same batch"
     make_row = partial(_speedup_row, theme=theme, with_points=with_points)
@@ -42,13 +42,13 @@ def draw_speedup(page: Page, theme: Theme) -> Figure:
 
 
 def _caption(comparisons: Sequence[ReportedComparison], *, with_points: bool) -> str:
-    others = [(one, other) for one in comparisons for other in one.others]
+    others = [(comparison, other) for comparison in comparisons for other in comparison.others]
     published = [mark for one, other in others if (mark := _published(one, other))]
     notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
     sentences = ["; ".join(["Whiskers: 95 % interval", *notes]) + "."]
     if with_points:
         sentences.append("Points: single rounds.")
-    if any(_best_pytorch(one) for one in comparisons):
+    if any(_best_pytorch(comparison) for comparison in comparisons):
         sentences.append("Blue lines: the fastest PyTorch of the same comparison.")
     if not comparisons[0].at_largest:
         sentences.append(
@@ -99,8 +99,8 @@ def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: The
 
 def _limit(comparisons: Sequence[ReportedComparison]) -> float:
     """Right end of the axis: beyond the band, all bars, and all intervals that are not far longer."""
-    speedups = [other.speedup for one in comparisons for other in one.others if other.speedup]
+    speedups = [other.speedup for comparison in comparisons for other in comparison.others if other.speedup]
     ratios = [reference.BLOG_BAND[1], *(speedup.ratio for speedup in speedups)]
-    ratios += [mark.ratio for one in comparisons for mark in one.published]
+    ratios += [mark.ratio for comparison in comparisons for mark in comparison.published]
     ends = [speedup.high for speedup in speedups if speedup.high]
     return 1.04 * max(max(ratios), min(max(ends, default=0.0), REACH * max(ratios)))

@@ -74,7 +74,11 @@ def time_alone(collectives: Sequence[Collective], training: Training) -> list[Ti
 
     All ranks have to be asked for the same, in the same order.
     """
-    return [_time(one, training) for one in collectives if one.kind in SENT and one.bytes]
+    return [
+        _time(collective, training)
+        for collective in collectives
+        if collective.kind in SENT and collective.bytes
+    ]
 
 
 def _time(collective: Collective, training: Training) -> TimedCollective:
@@ -134,6 +138,6 @@ def _tensors(argument: Any) -> Iterable[torch.Tensor]:
 def _describe(kind: str, tensors: Sequence[torch.Tensor]) -> Collective:
     return Collective(
         kind=kind,
-        bytes=sum(one.numel() * one.element_size() for one in tensors),
+        bytes=sum(tensor.numel() * tensor.element_size() for tensor in tensors),
         element_bytes=tensors[0].element_size(),
     )

@@ -121,7 +121,9 @@ class _Saved:
     """Bytes of what autograd keeps; what several operators keep counts once, and parameters do not count."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._seen = {one.untyped_storage()._cdata for one in [*model.parameters(), *model.buffers()]}
+        self._seen = {
+            parameter.untyped_storage()._cdata for parameter in [*model.parameters(), *model.buffers()]
+        }
         self._kept: list[torch.UntypedStorage] = []  # else another storage may get the same address
         self.total = 0
         self._before_layers: int | None = None

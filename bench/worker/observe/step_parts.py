@@ -123,7 +123,7 @@ def _step_in_parts(
 
 def _copy_gradients(sharding: ddp.Sharding, clock: _Clock) -> None:
     """Into one flat tensor and back, twice: the first time the tensor's memory is new."""
-    gradients = [one.grad for one in trained(sharding.model) if one.grad is not None]
+    gradients = [parameter.grad for parameter in trained(sharding.model) if parameter.grad is not None]
     flat = torch.zeros(sum(one.numel() for one in gradients), device=gradients[0].device)
     parts = flat.split([one.numel() for one in gradients])
 

@@ -143,7 +143,7 @@ def _export(wrapped: WithLoss, batch: Batch, folder: Path) -> onnx.ModelProto:
 
 def _generate(exported: onnx.ModelProto, trained: Sequence[str], folder: Path, spec: WorkerSpec) -> None:
     """Gradient and optimizer, as ONNX Runtime makes them."""
-    weights = [one.name for one in exported.graph.initializer]
+    weights = [initializer.name for initializer in exported.graph.initializer]
     missing = [name for name in trained if name not in weights]
     if missing:
         raise LaunchFailed(
@@ -171,7 +171,7 @@ def _update_as_torch_does(path: Path) -> None:
     model = onnx.load(path)
     for node in model.graph.node:
         if node.op_type == UPDATE:
-            others = [one for one in node.attribute if one.name != MODE]
+            others = [attribute for attribute in node.attribute if attribute.name != MODE]
             del node.attribute[:]
             node.attribute.extend([*others, onnx.helper.make_attribute(MODE, TORCH_MODE)])
     onnx.save(model, path)
@@ -185,7 +185,8 @@ def _update_attributes(path: Path) -> dict[str, float | int]:
     """
     nodes = [one for one in onnx.load(path).graph.node if one.op_type == UPDATE]
     updates: list[dict[str, Any]] = [
-        {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute} for node in nodes
+        {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+        for node in nodes
     ]
     if not updates or any(update != updates[0] for update in updates):
         raise LaunchFailed("invalid", f"the optimizer model has {len(updates)} different updates")

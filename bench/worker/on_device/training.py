@@ -128,7 +128,7 @@ class DeviceTraining(AnyTraining):
 
     def _look_at_gradient(self) -> None:
         gradients = dict(self._gradients())
-        self.gradient_norm = norm(np.array([norm(one) for one in gradients.values()]))
+        self.gradient_norm = norm(np.array([norm(gradient) for gradient in gradients.values()]))
         if self.gradient_kind is not None:
             self.compare(self.gradient_kind, gradients)
 

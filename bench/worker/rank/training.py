@@ -188,7 +188,9 @@ class Training(AnyTraining):
 
     def weights_bytes(self) -> int:
         """Bytes of weights on this rank: the model's, and what the optimizer updates if that is a copy."""
-        weights = [getattr(one, "ds_tensor", one) for one in self._weights()]  # ZeRO-3 keeps its part there
+        weights = [
+            getattr(weight, "ds_tensor", weight) for weight in self._weights()
+        ]  # ZeRO-3 keeps its part there
         return optimizers.storage_bytes([*weights, *self.sharding.updated()])
 
     def optimizer_state_bytes(self) -> int:

@@ -110,7 +110,11 @@ def gradients_of(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 def norm_of_gradients(module: torch.nn.Module) -> torch.Tensor:
     """The norm over all gradients of a module, shape ()."""
-    norms = [torch.linalg.vector_norm(one.grad) for one in module.parameters() if one.grad is not None]
+    norms = [
+        torch.linalg.vector_norm(parameter.grad)
+        for parameter in module.parameters()
+        if parameter.grad is not None
+    ]
     return torch.linalg.vector_norm(torch.stack(norms))
 
 

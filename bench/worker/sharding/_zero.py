@@ -71,7 +71,7 @@ class Sharding(sharding.Sharding):
         Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
         which a limit of memory counts although most of it is never touched. Larger models have the default.
         """
-        parameters = sum(one.numel() for one in trained(self.model))
+        parameters = sum(parameter.numel() for parameter in trained(self.model))
         bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
         return {
             "train_micro_batch_size_per_gpu": spec.micro_batch,

@@ -83,7 +83,7 @@ class Sharding(ddp.Sharding):
     def proof(self) -> dict[str, Any]:
         """The module's class, how many parameters this rank holds of how many, and what is computed with."""
         parameters = list(self.module.parameters())
-        whole = [one for one in parameters if not isinstance(one, DTensor)]
+        whole = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
         if whole or not isinstance(self.module, FSDPModule):
             raise LaunchFailed("invalid", f"FSDP2 left {len(whole)} of {len(parameters)} tensors whole")
         gathered = sorted(self._gathered_types())
@@ -92,19 +92,19 @@ class Sharding(ddp.Sharding):
         return super().proof() | {
             "class": class_path(self.module),
             "gathered": gathered,
-            "parameters": sum(one.to_local().numel() for one in parameters),
-            "of_parameters": sum(one.numel() for one in parameters),
+            "parameters": sum(parameter.to_local().numel() for parameter in parameters),
+            "of_parameters": sum(parameter.numel() for parameter in parameters),
         }
 
     def _gathered_types(self) -> set[str]:
         """Types of the weights in the forward pass; all ranks have to ask, since they gather them."""
         types = set()
-        for one in self.module.modules():
-            if isinstance(one, FSDPModule):
-                one.unshard()
-                gathered = (value for value in one.parameters() if not isinstance(value, DTensor))
+        for module in self.module.modules():
+            if isinstance(module, FSDPModule):
+                module.unshard()
+                gathered = (value for value in module.parameters() if not isinstance(value, DTensor))
                 types |= {str(value.dtype) for value in gathered}
-                one.reshard()
+                module.reshard()
         return types
 
 

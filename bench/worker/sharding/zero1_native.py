@@ -80,9 +80,9 @@ class Sharding(_zero.Sharding):
         wanted = str(SIXTEEN_BITS[self.precision])
         enabled = {"bf16": self.engine.bfloat16_enabled(), "fp16": self.engine.fp16_enabled()}
         modes = [name for name, on in enabled.items() if on]
-        weights = sorted({str(one.dtype) for one in trained(self.model)})
+        weights = sorted({str(parameter.dtype) for parameter in trained(self.model)})
         gradients = str(self.zero.gradient_accumulation_dtype)
-        master = sorted({str(one.dtype) for one in self.updated()})
+        master = sorted({str(tensor.dtype) for tensor in self.updated()})
         if (modes, weights, gradients, master) != ([self.precision], [wanted], wanted, [str(torch.float32)]):
             raise LaunchFailed(
                 "invalid",

@@ -44,4 +44,4 @@ class Sharding(ddp.Sharding):
 
 
 def _count(optimizer: torch.optim.Optimizer) -> int:
-    return sum(one.numel() for group in optimizer.param_groups for one in group["params"])
+    return sum(parameter.numel() for group in optimizer.param_groups for parameter in group["params"])

@@ -72,7 +72,7 @@ def prepare(folder: Path, threads: int) -> Callable[[], Array]:
     session = onnxruntime.InferenceSession(folder / MODEL, options, providers=["CPUExecutionProvider"])
     tensors = load_file(folder / TENSORS)
     # An exporter leaves out an input that the model does not use.
-    inputs: Mapping[str, Any] = {one.name: tensors[input_key(one.name)] for one in session.get_inputs()}
+    inputs: Mapping[str, Any] = {given.name: tensors[input_key(given.name)] for given in session.get_inputs()}
 
     def run() -> Array:
         output: Array = session.run(None, inputs)[0]

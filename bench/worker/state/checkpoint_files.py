@@ -39,7 +39,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def bytes(self) -> int:
         """Size of all files."""
-        return sum(one.bytes for one in self.files.values())
+        return sum(file.bytes for file in self.files.values())
 
 
 def begin(folder: Path) -> Path:

@@ -48,7 +48,7 @@ def freeze(model: torch.nn.Module, trained: str) -> None:
             )
         for layer in layers[-number:]:
             layer.requires_grad_(True)
-    if not any(one.requires_grad for one in model.parameters()):
+    if not any(parameter.requires_grad for parameter in model.parameters()):
         raise LaunchFailed(
             "unsupported",
             f"model.trained={trained} leaves nothing to be trained: {type(model).__name__} has no weights "

@@ -131,7 +131,9 @@ def switch_off_dropout(settings: Any) -> None:
 
 def parameter_count(model: torch.nn.Module, *, trainable: bool = False) -> int:
     """Parameters, tied weights counted once; with `trainable` those that are trained."""
-    return sum(one.numel() for one in model.parameters() if one.requires_grad or not trainable)
+    return sum(
+        parameter.numel() for parameter in model.parameters() if parameter.requires_grad or not trainable
+    )
 
 
 def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:

@@ -198,7 +198,7 @@ def naming_failure(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [one for one in frames if not re.search(r"site-packages|<frozen|/bench/", one.filename)]
+        own = [frame for frame in frames if not re.search(r"site-packages|<frozen|/bench/", frame.filename)]
         place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
         reason = in_a_line(error)
         short = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
@@ -244,7 +244,7 @@ def _check_arguments(code: UserCode, config: Mapping[str, Any]) -> None:
 
 
 def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:
-    return any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+    return any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def _nearest(name: str, names: list[str], prefix: str = "") -> str:
