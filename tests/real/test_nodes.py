@@ -181,15 +181,16 @@ def test_when_the_coordinator_is_killed_the_node_ends_its_ranks_and_waits_for_th
         coordinator = two.coordinator("backend=[pytorch]")
         told(coordinator, "parity of pytorch")
         deadline = time.monotonic() + 60
-        while len(ranks := descendants(node.pid)) < 3:
+        while len(started := descendants(node.pid)) < 4:  # the node, what forks agents, an agent, a rank
             assert time.monotonic() < deadline
             time.sleep(0.1)
         coordinator.kill()
         told(node, "the coordinator has ended")
-        assert gone(ranks[1:])
+        assert gone(started[2:]), "what forks agents waits for the next coordinator, too"
         told(node, "waiting up to")
         node.send_signal(signal.SIGINT)
         assert node.wait(20) == 0
+        assert gone(started)
 
 
 @pytest.mark.once

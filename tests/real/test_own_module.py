@@ -62,7 +62,8 @@ def test_every_backend_trains_times_and_exports_a_gpt_of_one_file(tmp_path: Path
     assert {*rows["backend"]} == {*TIMED}
     assert {*rows["status"]} == {"ok"}
     assert ({*rows["model"]}, {*rows["task"]}, {*rows["attention"]}) == ({"own-gpt"}, {"own"}, {"eager"})
-    assert ({*rows["data"]}, {*rows["lengths"]}) == ({"example_batch"}, {""}), "it makes its own batches"
+    assert {*rows["data"]} == {"example_batch"}, "it makes its own batches"
+    assert rows["lengths"].isna().all()
     assert (rows["model_flops_per_step"] > 0).all()
     assert (rows["layers_flops_share"] > 0).all()
     assert rows["loss_difference"].max() < 1e-5
