@@ -16,7 +16,7 @@ from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.stopping import Stopping
 from bench.statistics.summary import BackendSummary, summarise
 
-USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 3.5, 0.15
+USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
 """How many a backend takes, and the seconds of each beside its steps: to estimate the time that is left."""
 
 
