@@ -291,6 +291,11 @@ def test_the_bare_loop_imports_nothing_of_the_harness() -> None:
     assert len(text.splitlines()) < 60
 
 
+def test_the_bare_loop_takes_the_default_workload() -> None:
+    batches = bare_loop_ranks._batches_of(compose(["device=cpu"]), rank=0)
+    assert batches["labels"].shape == batches["input_ids"].shape[:2]
+
+
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
