@@ -140,7 +140,7 @@ def _batches_of(config: Config, rank: int) -> dict[str, Any]:
     made = synthetic(
         config.data,
         task=config.model.task,
-        settings=SimpleNamespace(**{"pad_token_id": 0} | _model_settings(config)),  # 0 in BERT
+        settings=SimpleNamespace(**{"pad_token_id": 0} | _model_settings(config)),  # unnamed, it is 0
         count=config.data.batches,
         micro_batch=config.micro_batch,
         seq_len=config.seq_len,

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -111,17 +112,23 @@ def test_trainer_trains_under_deepspeed_as_its_arguments_ask_for_it(tmp_path: Pa
     assert list(rows["loop"]) == ["bare", "trainer", "trainer"]
 
 
-@pytest.mark.parametrize("name", ["zero1", "zero3"])
-def test_the_proof_under_deepspeed_names_trainer_its_engine_and_the_stage(name: str, tmp_path: Path) -> None:
-    comparison = Comparison(replace(config(tmp_path), backends=ZERO, grad_accum=1), "m-cpux2")
+def sharding_proof(settings: Config, name: str, folder: Path) -> dict[str, Any]:
+    """What the first of two ranks of this backend says of its sharding, after two steps."""
+    comparison = Comparison(settings, "m-cpux2")
     comparison.shared.output.folder.mkdir(parents=True)
     spec = replace(comparison.shared.starter.spec(name, PARITY), saves_initial_state=True)
-    with comparison.shared.starter.start_spec(spec, tmp_path / "group") as group:
+    with comparison.shared.starter.start_spec(spec, folder / "group") as group:
         group.connect()
         group.request(Build())
         (first, _) = group.request(TrainForParity(steps=2))
         group.end()
-    found = first.proof["sharding"]
+    found: dict[str, Any] = first.proof["sharding"]
+    return found
+
+
+@pytest.mark.parametrize("name", ["zero1", "zero3"])
+def test_the_proof_under_deepspeed_names_trainer_its_engine_and_the_stage(name: str, tmp_path: Path) -> None:
+    found = sharding_proof(replace(config(tmp_path), backends=ZERO, grad_accum=1), name, tmp_path)
     assert found["class"] == "deepspeed.runtime.engine.DeepSpeedEngine"
     assert found["loop"] == "bench.worker.loops.trainer.KeepsLosses"
     assert found["stage"] == int(name[-1])
@@ -129,15 +136,7 @@ def test_the_proof_under_deepspeed_names_trainer_its_engine_and_the_stage(name: 
 
 @pytest.mark.parametrize("name", ["trainer", "accelerate"])
 def test_the_proof_names_the_loop_and_its_version(name: str, tmp_path: Path) -> None:
-    comparison = Comparison(config(tmp_path), "m-cpux2")
-    comparison.shared.output.folder.mkdir(parents=True)
-    spec = replace(comparison.shared.starter.spec(name, PARITY), saves_initial_state=True)
-    with comparison.shared.starter.start_spec(spec, tmp_path / "group") as group:
-        group.connect()
-        group.request(Build())
-        (first, _) = group.request(TrainForParity(steps=2))
-        group.end()
-    found = first.proof["sharding"]
+    found = sharding_proof(config(tmp_path), name, tmp_path)
     assert found["class"].endswith("DistributedDataParallel")
     assert found["loop"].lower().endswith("accelerator" if name == "accelerate" else "keepslosses")
     assert found["version"].split()[0] in ("transformers", "accelerate")

@@ -32,7 +32,7 @@ OF_PAGES: dict[str, tuple[int, Callable[[Page, Theme], Figure]]] = {
 Draw: TypeAlias = Callable[[ReportedComparison, Theme], Figure]
 
 OF_ONE: dict[str, tuple[int, Draw, Callable[[ReportedComparison], object]]] = {
-    "breakdown": (12, draw_breakdown_of, lambda one: one.others and base_seconds(one)),
+    "breakdown": (12, draw_breakdown_of, lambda comparison: comparison.others and base_seconds(comparison)),
     "beginning": (6, draw_beginning, lambda one: any(each.engine == ON_DEVICE for each in one.beginnings)),
     "converge": (6, draw_convergence, lambda one: one.convergence),
     "attribution": (6, waterfall.draw_attribution, lambda one: one.attribution),

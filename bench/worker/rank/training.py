@@ -188,9 +188,8 @@ class Training(AnyTraining):
 
     def weights_bytes(self) -> int:
         """Bytes of weights on this rank: the model's, and what the optimizer updates if that is a copy."""
-        weights = [
-            getattr(weight, "ds_tensor", weight) for weight in self._weights()
-        ]  # ZeRO-3 keeps its part there
+        # ZeRO-3 keeps its part in ds_tensor
+        weights = [getattr(weight, "ds_tensor", weight) for weight in self._weights()]
         return optimizers.storage_bytes([*weights, *self.sharding.updated()])
 
     def optimizer_state_bytes(self) -> int:
