@@ -54,8 +54,9 @@ def assert_measured(done: "subprocess.CompletedProcess[str]", rows: pd.DataFrame
 def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_path: Path) -> None:
     done = sweep(tmp_path, "hydra/launcher=local", "device.world_size=1,77")
     written = {path.stem[:-5]: path for path in csv_files.list_files(tmp_path / "results")}
-    assert list(written) == ["bert-tiny-cpux1"]
-    assert set(pd.read_csv(written["bert-tiny-cpux1"])["backend"]) == {"pytorch"}
+    (name,) = written
+    assert name == "bert-tiny-cpux1-mini-seq_len-16"
+    assert set(pd.read_csv(written[name])["backend"]) == {"pytorch"}
     assert done.returncode == 2
     assert "device.world_size=77 and device.threads=1 need 77 cores" in done.stderr.splitlines()[-1]
 

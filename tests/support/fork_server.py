@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -95,6 +95,13 @@ def _fork_ranks(arguments: list[str], report: int) -> int:
         if (pid := os.fork()) == 0:
             _be_rank(rank, world_size, arguments[-1], port)
         running[os.pidfd_open(pid)] = rank, pid
+
+    def end(number: int, _: object) -> None:
+        kill_and_reap(pid for _, pid in running.values())  # as torch elastic does; nobody else would at once
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
     # Made now, since its thread would be missing in the ranks.
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     os.write(port_end, b"%05d" % store.port * world_size)
@@ -114,11 +121,16 @@ def _fork_ranks(arguments: list[str], report: int) -> int:
                 break
     if not exits:
         return 0
-    for _, pid in running.values():
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    kill_and_reap(pid for _, pid in running.values())
     torchrun_agent.tell(report, ranks=exits)
     return 1
+
+
+def kill_and_reap(pids: Iterable[int]) -> None:
+    """End these children of this process, so that nothing of them is left."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def _be_rank(rank: int, world_size: int, spec: str, port: int) -> NoReturn:

@@ -59,7 +59,7 @@ class PretendedNvml(FakeNvml):
 
     def nvmlDeviceGetClockInfo(self, handle: str, type: int) -> int:
         if has_fault("falling-clock"):
-            self._clock_mhz = max(600, self._clock_mhz - 60)
+            self._clock_mhz = int(0.97 * self._clock_mhz)  # however many readings come before the blocks
         return self._clock_mhz
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
