@@ -105,7 +105,8 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
     """Measure one comparison, or serve it; a line for each of its launches that was not ok."""
     given = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
     assert isinstance(given, dict)
-    overrides = [str(override) for override in given["task"]]
+    own_folders = [override for override in given["hydra"] if override.startswith("hydra.searchpath=")]
+    overrides = [*own_folders, *map(str, given["task"])]
     config = load(cfg)
     if jobs.task_number() > 0:
         jobs.serve_first_task(config)

@@ -3,23 +3,14 @@
 import signal
 from typing import NoReturn
 
-STATUSES = (
-    "ok",
-    "untimed",
-    "oom",
-    "timeout",
-    "crashed",
-    "unsupported",
-    "fallback",
-    "diverged",
-    "invalid",
-    "skipped",
-)
-"""Every status a launch can end in; anything but `ok` replaces the number in a table."""
-
 PASSED = ("ok", "untimed")
 """Statuses that are no failure. `untimed`: parity passed, and no timed launch was asked for."""
 
+STATUSES = (
+    *PASSED,
+    *("oom", "timeout", "crashed", "unsupported", "fallback", "diverged", "invalid", "skipped"),
+)
+"""Every status a launch can end in; anything but `ok` replaces the number in a table."""
 
 LONGEST_MESSAGE = 300
 """Characters of a launch's message; what is longer lies in its details."""

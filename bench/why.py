@@ -4,8 +4,6 @@ It goes on with that comparison (resume=true measure.explain=true): parity is ch
 the weights to profile with, and what crashed is tried again; no other launch is made.
 """
 
-import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,17 +19,22 @@ from bench.measure.plan.resolve import make_output
 from bench.report.files import files_of
 from bench.results import csv_files
 from bench.setup import stacks
+from bench.statistics.table_values import latest_overrides
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Profile the backends of a results file; the exit status, as that of `python -m bench`."""
-    options = _parser().parse_args(arguments)
+    parser = command_parser("bench.why", __doc__)
+    newest = "a results file (default: this machine's newest)"
+    parser.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help=newest)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="where reports go: reports_dir=…")
+    options = parser.parse_args(arguments)
     return run_command(lambda: _run(options.results or find_newest(), options.overrides), RESUMABLE)
 
 
 def _run(path: Path, places: Sequence[str]) -> int:
     rows = csv_files.read(path)
-    given: list[str] = json.loads(rows["overrides"].iloc[-1] or "[]")
+    given = latest_overrides(rows)
     launches = rows.loc[rows["round"].notna(), "launch"].nunique()
     if not launches:
         raise UserError(f"{path} has no timed launch to explain", "measure with `make bench` first")
@@ -69,19 +72,6 @@ def find_newest() -> Path:
     if not paths:
         raise UserError(f"{machine} holds no results file", "measure with `make bench` first")
     return max(paths, key=lambda path: path.stat().st_mtime)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("bench.why", __doc__)
-    parser.add_argument(
-        "results",
-        nargs="?",
-        type=Path,
-        metavar="RESULTS",
-        help="a results file (default: this machine's newest)",
-    )
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="where reports go: reports_dir=…")
-    return parser
 
 
 if __name__ == "__main__":

@@ -49,8 +49,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     from bench.config.compose import compose
     from bench.measure.plan.preflight import check_and_name_device
     from bench.report.words import describe
-    from bench.sweeps.fit import comparison_seconds
-    from bench.sweeps.trials import TrialFailed
+    from bench.sweeps.fit import TrialFailed, comparison_seconds
 
     console = Console(stderr=True, highlight=False)
     line = [*COMMON, *overrides]
@@ -79,6 +78,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     candidates = [
         predict(config, name, plain_config, training, effects=effects, limit_bytes=limit_bytes)
         for name in config.backends
+        if config.model.module is None or not config.checkpointing_of(name)  # which only transformers' have
     ]
     selection = select(candidates, limit_bytes)
     once_s = full_s = 0.0

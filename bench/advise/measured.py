@@ -8,6 +8,7 @@ from pathlib import Path
 from bench.advise.predict import Candidate
 from bench.config.compose import compose
 from bench.config.naming import file_stem, repeat_command
+from bench.config.overrides import last_values
 from bench.machine.hardware import memory_bytes
 from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name_device
@@ -15,14 +16,11 @@ from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
-from bench.statistics.throughput import log_throughput
-from bench.sweeps.fit import MEMORY_SHARE
-from bench.sweeps.trials import FOLDER
+from bench.statistics.table_values import log_throughput
+from bench.sweeps.fit import FOLDER, MEMORY_SHARE
 
 ONE_LAUNCH = ("measure.launches=1", "measure.rounds=4", "measure.until=null", "measure.explain=false")
 """The overrides of the first look at a configuration."""
-
-LIMIT = re.compile(r"device\.memory_limit_gib=([\d.]+)$")
 
 OF_A_BACKEND = re.compile(r"[+~]*backends\.([^.=]+)")
 
@@ -86,8 +84,8 @@ def overrides_of(candidates: Sequence[Candidate], line: Sequence[str]) -> list[s
     """
     names = [candidate.backend for candidate in candidates]
     reference = min(candidates, key=lambda candidate: (not candidate.keeps_update, candidate.memory.high))
-    limits = [float(limit[1]) for override in line if (limit := LIMIT.match(override))]
-    crowded = bool(limits) and limits[-1] * 2**30 * len(names) > MEMORY_SHARE * memory_bytes()
+    limit_gib = float(last_values(line).get("device.memory_limit_gib", 0))
+    crowded = limit_gib * 2**30 * len(names) > MEMORY_SHARE * memory_bytes()
     kept = [
         override
         for override in line

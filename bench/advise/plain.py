@@ -10,8 +10,7 @@ from bench.config.schema import Config
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.results import prediction
 from bench.results.prediction import FP32_BYTES
-from bench.sweeps.fit import ModelTrial
-from bench.sweeps.trials import train_shortly
+from bench.sweeps.fit import ModelTrial, train_shortly
 
 PLAIN = "pytorch"
 """The backend of the trials."""

@@ -71,6 +71,8 @@ def answer(advice: Advice, model: str, limit_gib: float, machine: str) -> str:
         begin = "Nothing that was tried trains"
         if not advice.outcomes:
             begin = "No configuration is expected to train"
+        elif any(outcome.status == "invalid" for outcome in advice.outcomes):
+            begin = "No valid measurement says what trains"
         return f"{begin} {model} within {limit_gib:g} GiB on {machine}."
     peak = "" if best.peak_gib is None else f", with a peak of {best.peak_gib:.1f} GiB"
     head = (

@@ -1,1 +1,1 @@
-"""What the rows of comparisons say, for reports: divided speed-ups, warnings, claims, predictions."""
+"""What the rows of comparisons say, for reports: divided speed-ups, warnings, predictions."""

@@ -5,15 +5,20 @@ from functools import cached_property
 
 import pandas as pd
 
-from bench.analysis.attribution.choices import Attribution, attribute, changed_factors
+from bench.analysis.attribution import Attribution, attribute, changed_factors
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.config.overrides import last_values
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
-from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
-from bench.statistics.throughput import log_ratios, stopped_by_width
+from bench.statistics.table_values import (
+    at_largest_batch,
+    distinct_text,
+    latest_overrides,
+    log_ratios,
+    stopped_by_width,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

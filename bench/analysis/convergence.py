@@ -6,7 +6,6 @@ take turns on the same machine.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -70,11 +69,6 @@ class BackendConvergence:
     def launches(self) -> int:
         """How many count."""
         return len(self.courses)
-
-    @cached_property
-    def by_launch(self) -> dict[int, Course]:
-        """Its courses, by the launch's number."""
-        return {course.launch: course for course in self.courses}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,10 +172,11 @@ def _compared(
     own: BackendConvergence, base: BackendConvergence, target: float, margin: float
 ) -> BackendConvergence:
     """A backend with what pairs of launches say."""
-    both = sorted(own.by_launch.keys() & base.by_launch.keys())
+    ours, theirs = ({course.launch: course for course in side.courses} for side in (own, base))
+    both = sorted(ours.keys() & theirs.keys())
     if own is base or not both or {own.status, base.status} != {"ok"}:
         return own
-    pairs = [(base.by_launch[launch], own.by_launch[launch]) for launch in both]
+    pairs = [(theirs[launch], ours[launch]) for launch in both]
     differences = np.array([own_course.losses[-1] - course.losses[-1] for course, own_course in pairs])
     all_reached = own.reached == own.launches and base.reached == base.launches
 

@@ -15,7 +15,7 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.results.column_arrays import ColumnArrays
 from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH, choices_of
 from bench.statistics.intervals import CONFIDENCE, Floats, Speedup, launch_midmeans, squared_standard_error
-from bench.statistics.throughput import log_ratios
+from bench.statistics.table_values import log_ratios
 
 FEWEST_TO_PREDICT = 3
 """Machines: of two it is not known how much machines spread."""

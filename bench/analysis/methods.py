@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.analysis import reference
-from bench.analysis.attribution.choices import FACTORS, changed_factors
+from bench.analysis.attribution import FACTORS, changed_factors
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import GuidedMethod
 from bench.statistics.intervals import Speedup

@@ -8,11 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from bench.errors import UserError
-from bench.machine.processor_identity import name_processor
-from bench.results import arithmetic
+from bench.machine.identity import name_processor
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import summarise
-from bench.statistics.throughput import log_ratios
+from bench.statistics.table_values import log_ratios
 
 MOST_FALSE_ALARMS = 4
 """In 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
@@ -56,6 +55,7 @@ def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd
         *("seq_len", "margin", "config_hash", "environment_hash"),
     )
     shared = {"case": case, "number": number, "preset": preset} | {name: first[name] for name in names}
+    slowed_by = rows.groupby("backend")["slowed_by"].first()
     shared |= {
         "cpu": name_processor(latest_environment(rows)),
         "block_seconds": float(blocks["seconds"].median()),
@@ -65,8 +65,8 @@ def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd
         {
             **shared,
             "backend": summary.backend,
-            "slowed_by": _slowed_by(rows, summary.backend),
-            "truth": _truth(rows, summary.backend),
+            "slowed_by": float(slowed_by[summary.backend]),
+            "truth": 1 / (1 + float(slowed_by[summary.backend])),
             **{name: getattr(summary.speedup, name, None) for name in SPEEDUP},
             "verdict": summary.verdict or summary.status,
         }
@@ -79,9 +79,10 @@ def noise_table(rows: pd.DataFrame, case: str, number: int) -> pd.DataFrame:
     """The log ratio of samples/s of every round, less the truth: what is left is noise."""
     reference = str(rows["reference"].iloc[0])
     tables = []
-    for backend in rows["backend"].unique():
+    for backend, slowed_by in rows.groupby("backend", sort=False)["slowed_by"].first().items():
         if backend != reference:
-            logs = log_ratios(rows, backend, reference) - math.log(_truth(rows, backend))
+            truth = 1 / (1 + float(slowed_by))
+            logs = log_ratios(rows, str(backend), reference) - math.log(truth)
             table = logs.rename("noise").reset_index()
             tables.append(table.assign(case=case, number=number, backend=backend))
     return pd.concat(tables)[["case", "number", "backend", "launch", "round", "noise"]]
@@ -114,15 +115,6 @@ def beyond_the_margin(same: pd.DataFrame) -> pd.DataFrame:
 def count_covered(table: pd.DataFrame) -> int:
     """How many intervals contain the truth."""
     return int(((table["low"] <= table["truth"]) & (table["truth"] <= table["high"])).sum())
-
-
-def _slowed_by(rows: pd.DataFrame, backend: str) -> float:
-    return float(rows[rows["backend"] == backend]["slowed_by"].iloc[0])
-
-
-def _truth(rows: pd.DataFrame, backend: str) -> float:
-    """The true speed-up of a backend that differs from the reference in `slowed_by` alone."""
-    return arithmetic.slowed_speedup(_slowed_by(rows, backend))
 
 
 def read_table(path: Path) -> pd.DataFrame:

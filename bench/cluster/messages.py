@@ -6,7 +6,6 @@ import msgspec
 
 from bench.cluster.rendezvous import Rendezvous
 from bench.launch.spec import WorkerSpec
-from bench.machine.telemetry.gpu_sample import GpuSample
 
 RanksMethod = Literal[
     "adopt", "signal", "has_ended", "wait_for_end", "states", "log_tail", "terminate", "close"
@@ -36,13 +35,6 @@ class CouldNot(msgspec.Struct, frozen=True, tag="could_not"):
     reason: str  # a line
 
 
-class GpuReading(msgspec.Struct, frozen=True):
-    """A GPU's sample, and why some of its figures are None."""
-
-    sample: GpuSample
-    absent: dict[str, str]
-
-
 class NodeRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
     """Something that a node is asked for."""
 
@@ -61,7 +53,7 @@ class ShowLine(NodeRequest, frozen=True, kw_only=True):
 
 
 class SampleGpu(NodeRequest, frozen=True, kw_only=True):
-    """Read one GPU."""
+    """Read one GPU: a `GpuSample`, and why some of its figures are None."""
 
     uuid: str
 

@@ -25,7 +25,6 @@ from bench.cluster.messages import (
     AskRanks,
     CouldNot,
     DescribeEnvironment,
-    GpuReading,
     NodeAnswer,
     NodeGreeting,
     SampleGpu,
@@ -38,7 +37,7 @@ from bench.errors import Terminated, UserError
 from bench.launch.channel import Channel, Closed, Refused, dial, introduce
 from bench.launch.local_ranks import LocalRanks
 from bench.launch.scratch import Scratch
-from bench.machine import fingerprint, source_code
+from bench.machine import environment, source_code
 from bench.machine.gpus import visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.variables import SECRET_VARIABLE, worker_variables
@@ -86,14 +85,14 @@ class Session:
         match request:
             case DescribeEnvironment():
                 return {
-                    name: fingerprint.take(request.settings, name) if stacks.installed(name) else None
+                    name: environment.take(request.settings, name) if stacks.installed(name) else None
                     for name in request.stacks
                 }
             case ShowLine():
                 return say(request.text)
             case SampleGpu():
                 meter = self.meters.setdefault(request.uuid, GpuMeter(request.uuid))
-                return GpuReading(sample=meter.sample(), absent=meter.absent)
+                return meter.sample(), meter.absent
             case StartRanks():
                 return self._start(request)
             case AskRanks(method="close"):

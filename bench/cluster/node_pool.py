@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, GpuReading, SampleGpu, ShowLine
+from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu, ShowLine
 from bench.cluster.remote_ranks import NodeFailed, NodeLost, RemoteNode
 from bench.cluster.rendezvous import shared_secret
 from bench.config import identity
@@ -15,8 +15,8 @@ from bench.config.device import host_and_port
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Listener
-from bench.machine import environment, fingerprint, source_code
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine import environment, source_code
+from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.machine.variables import SECRET_VARIABLE
 from bench.setup import stacks
 
@@ -55,23 +55,21 @@ class NodePool:
     Args:
         config: of the comparison, with several nodes.
         say: tells the user what is waited for.
-        clock: seconds.
 
     Attributes:
         members: the other nodes, in the order of their ranks.
     """
 
-    def __init__(self, config: Config, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, config: Config, say: Say) -> None:
         device = config.device
         assert device.rdzv_endpoint is not None, "Device refuses several nodes without it"
         self.device = device
         self.endpoint = device.rdzv_endpoint
         self.say = say
-        self.clock = clock
         self.settings = identity.environment_settings(config)
         self.members: list[RemoteNode] = []
         self.stacks = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
-        self.own_environments = {name: fingerprint.take(self.settings, name) for name in self.stacks}
+        self.own_environments = {name: environment.take(self.settings, name) for name in self.stacks}
         self.code = source_code.code_hash()
         self._gave_up = False
         secret = shared_secret()
@@ -95,13 +93,13 @@ class NodePool:
             f"waiting up to {seconds:g} seconds at {self.endpoint} for {others} other "
             f"node{'s'[: others > 1]}: `make node COORDINATOR={self.endpoint}` there"
         )
-        end = self.clock() + seconds
+        end = time.monotonic() + seconds
         while len(self.members) < others:
             node = self._next(end)
             self.members = [member for member in self.members if not member.is_lost()]
             if node is not None:
                 self.members.append(node)
-            elif self.clock() >= end:
+            elif time.monotonic() >= end:
                 raise UserError(
                     f"{len(self.members)} of {others} other nodes reported at "
                     f"device.rdzv_endpoint={self.endpoint} within {seconds:g} seconds; run `make node "
@@ -147,7 +145,7 @@ class NodePool:
         seconds = 0.0 if self._gave_up else self.device.rejoin_timeout_s
         if seconds:
             self.say(f"{lost.name} was lost; waiting up to {seconds:g} seconds for it to come back")
-        end = self.clock() + seconds
+        end = time.monotonic() + seconds
         while True:
             node = self._next(end)
             if node is not None:
@@ -156,14 +154,14 @@ class NodePool:
                     return node
                 self.say(differs)
                 node.leave()
-            elif self.clock() >= end:
+            elif time.monotonic() >= end:
                 return None
 
     def _next(self, end: float) -> RemoteNode | None:
         """The next that reports; None if it does not know the secret, or nobody comes until `end`."""
         with selectors.DefaultSelector() as selector:
-            selector.register(self.listener, selectors.EVENT_READ)
-            if not selector.select(max(0.0, end - self.clock())):
+            selector.register(self.listener.socket, selectors.EVENT_READ)
+            if not selector.select(max(0.0, end - time.monotonic())):
                 return None
         accepted = self.listener.accept(NODE_GREETINGS)
         if accepted is None:
@@ -239,9 +237,10 @@ class RemoteDevice:
         """Everything about it at this moment; nothing once its node is lost."""
         node = self.nodes.members[self.place]
         try:
-            reading = node.request(SampleGpu(uuid=node.gpus[self.local_rank]), GpuReading)
+            gpu = SampleGpu(uuid=node.gpus[self.local_rank])
+            sample, absent = node.request(gpu, tuple[GpuSample, dict[str, str]])
         except NodeLost:
             self.absent["node"] = f"{node.name} was lost: figures of its GPUs are missing"
             return GpuSample(**dict.fromkeys(each.name for each in fields(GpuSample)))
-        self.absent |= reading.absent
-        return reading.sample
+        self.absent |= absent
+        return sample

@@ -1,7 +1,8 @@
-"""Ranks on another node, started and ended by requests to `bench.cluster.node_agent` there."""
+"""Ranks on other nodes, started and ended by requests to `bench.cluster.node_agent` there."""
 
 import secrets
-from dataclasses import dataclass
+import socket
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,9 +16,9 @@ from bench.cluster.messages import (
     RanksMethod,
     StartRanks,
 )
-from bench.cluster.rendezvous import Rendezvous
+from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, token
 from bench.errors import LaunchFailed
-from bench.launch.channel import Channel, Closed
+from bench.launch.channel import Channel, Closed, Listener
 from bench.launch.local_ranks import AGENT_SECONDS, EndReport
 from bench.launch.spec import WorkerSpec
 
@@ -99,41 +100,38 @@ class RemoteNode:
         self.channel.close()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """What a node has to start for one group."""
-
-    node: RemoteNode  # that starts them
-    spec: WorkerSpec  # of the ranks there
-    settings: dict[str, Any]  # of `bench.machine.variables.worker_variables`
-    stack: str  # whose interpreter runs the ranks
-
-
 class RemoteRanks:
     """Ranks on another node; `bench.launch.local_ranks.NodeRanks` says what its methods do.
 
-    A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true.
+    A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true. The arguments are
+    the fields of `StartRanks`.
 
     Raises:
         LaunchFailed: the node could not start it.
     """
 
-    def __init__(self, assignment: Assignment, rendezvous: Rendezvous) -> None:
-        self.node = assignment.node
-        self.name = self.node.name
+    def __init__(
+        self,
+        node: RemoteNode,
+        *,
+        spec: WorkerSpec,
+        settings: dict[str, Any],
+        stack: str,
+        rendezvous: Rendezvous,
+    ) -> None:
+        self.node = node
+        self.name = node.name
         self.id = secrets.token_hex(8)
+        start = StartRanks(
+            ranks_id=self.id,
+            node_rank=node.number,
+            rendezvous=rendezvous,
+            spec=spec,
+            settings=settings,
+            stack=stack,
+        )
         try:
-            self.node.request(
-                StartRanks(
-                    ranks_id=self.id,
-                    node_rank=self.node.number,
-                    rendezvous=rendezvous,
-                    spec=assignment.spec,
-                    settings=assignment.settings,
-                    stack=assignment.stack,
-                ),
-                type(None),
-            )
+            node.request(start, type(None))
         except NodeLost:
             raise LaunchFailed("crashed", f"{self.name} was lost during start") from None
         except NodeFailed as error:
@@ -189,3 +187,54 @@ class RemoteRanks:
             return self.node.request(request, type(if_lost), seconds=wait_s)
         except NodeLost:
             return if_lost
+
+
+class GroupNodes:
+    """The other nodes of one group; `bench.launch.group.OtherNodes` says what its attributes are.
+
+    Args:
+        specs: what each node starts, in the order of their ranks; one or more.
+        settings, stack: as in `StartRanks`.
+        ranks_per_node: on each node, this one included.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[tuple[RemoteNode, WorkerSpec]],
+        *,
+        settings: dict[str, Any],
+        stack: str,
+        ranks_per_node: int,
+    ) -> None:
+        self._specs, self._settings, self._stack = specs, settings, stack
+        node, _ = specs[0]
+        group_id, host = secrets.token_hex(16), node.coordinator_address
+        self.count = len(specs)
+        self.local_name = f"node 0 ({socket.gethostname()})"
+        self.listener = Listener(host, secret=token(node.secret, group_id))  # for this group's ranks only
+        self._port = Port()
+        self._rendezvous = Rendezvous(
+            id=group_id,
+            nnodes=1 + self.count,
+            ranks_per_node=ranks_per_node,
+            rendezvous_port=self._port.number,
+            report_port=self.listener.port,
+        )
+        self.arguments = self._rendezvous.arguments(host=host, node=0)
+        self.variables = gloo_interface(host)
+
+    def start(self) -> Iterator[RemoteRanks]:
+        """Start the ranks on one node after the other.
+
+        Raises:
+            LaunchFailed: a node could not start them.
+        """
+        for node, spec in self._specs:
+            yield RemoteRanks(
+                node, spec=spec, settings=self._settings, stack=self._stack, rendezvous=self._rendezvous
+            )
+
+    def close(self) -> None:
+        """Stop listening, and let others have the port of the rendezvous."""
+        self.listener.close()
+        self._port.release()

@@ -20,8 +20,7 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from bench.closing import command_parser, print_closing, run_command
-from bench.compare.changes import BackendChange, compare
-from bench.compare.closing_words import answer_of
+from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
 from bench.compare.differences import named_differences
 from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
 from bench.compare.seeds import join_comparisons, join_seeds
@@ -42,7 +41,6 @@ from bench.compare.tables import (
     render_markdown,
     render_terminal,
 )
-from bench.compare.tolerances import TOLERANCES, WIDE, read_tolerances
 from bench.errors import UserError
 from bench.report.render.terminal import WIDTH
 from bench.report.words.formatting import plural
@@ -51,7 +49,7 @@ from bench.statistics.table_values import distinct_text
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 
 MOST_SHOWN = 3
-"""New files, and those that are gone, that the terminal shows; of the others only the number is."""
+"""New files, those that are gone, and regressions that are named; of the others only the number is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,10 +100,57 @@ class ComparedSources:
         has_numbers = any(pair.has_numbers for pair in self.pairs.values())
         return NOT_COMPARED if self.uncompared or not (has_files or has_numbers) else FINE
 
+    @property
+    def answer(self) -> str:
+        """How many comparisons became worse, and which; how many files are new, gone or the same."""
+        worse = [
+            f"{change.backend} of {title} ({', '.join(change.regressions)})"
+            for title, pair in self.pairs.items()
+            for change in pair.changes
+            if change.regressions
+        ]
+        well = sum(pair.has_numbers and not pair.is_worse for pair in self.pairs.values())
+        unchanged = self.pairing.unchanged
+        counts = (
+            (self.uncompared, "file could not be compared"),
+            (len(self.new), "file is new"),
+            (len(self.pairing.missing), "file is gone"),
+            (unchanged, f"file is as in {self.base.name}"),
+        )
+        others = [
+            f"{count} {words if count == 1 else words.replace('file', 'files').replace(' is ', ' are ')}"
+            for count, words in counts
+            if count
+        ]
+        if worse:
+            more = f" and {len(worse) - MOST_SHOWN} more" if len(worse) > MOST_SHOWN else ""
+            verdict = f"Worse beyond the tolerance: {', '.join(worse[:MOST_SHOWN])}{more}"
+            others = [f"{plural(well, 'other file')} did not become worse"] * bool(well) + others
+        elif well:
+            verdict = f"Nothing became worse beyond its tolerance in {plural(well, 'comparison')}"
+        elif self.uncompared or not others:
+            verdict = "Nothing was compared"
+        elif unchanged and len(others) == 1:
+            return f"Nothing has changed: {others[0]}."
+        else:
+            verdict = others.pop(0)
+        return f"{'; '.join([verdict, *others])}."
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, and return the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = command_parser("bench.compare", __doc__)
+    parser.add_argument("base", nargs="?", metavar="BASE")
+    parser.add_argument("new", nargs="?", metavar="NEW")
+    parser.add_argument("--tolerances", type=Path, default=TOLERANCES, metavar="FILE")
+    parser.add_argument(
+        "--results",
+        default=RESULTS,
+        metavar="FOLDER",
+        help="of the working tree and of revisions, relative to the present folder (default: results)",
+    )
+    parser.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
+    options = parser.parse_args(arguments)
     return run_command(lambda: _run(options), "interrupted.")
 
 
@@ -180,17 +225,9 @@ def _print_markdown(compared: ComparedSources) -> None:
 def _print_for_terminal(compared: ComparedSources) -> None:
     """Print the answer, the tables and what to type next; the answer alone if nothing has changed."""
     pairs, new, base, missing = compared.pairs, compared.new, compared.base.name, compared.pairing.missing
-    answer = answer_of(
-        {title: pair.changes for title, pair in pairs.items() if pair.is_worse or pair.has_numbers},
-        uncompared=compared.uncompared,
-        new=len(new),
-        missing=len(missing),
-        unchanged=compared.pairing.unchanged,
-        base=base,
-    )
     if not (pairs or new or missing):
         if compared.pairing.unchanged and not compared.uncompared:  # else errors have said everything
-            print(answer)
+            print(compared.answer)
         return
     parts: list[RenderableType] = [
         *(
@@ -212,26 +249,11 @@ def _print_for_terminal(compared: ComparedSources) -> None:
         next_command, purpose = "make bench", "measure what is to be compared"
     if worse := next((pair.command for pair in pairs.values() if pair.is_worse and pair.command), ""):
         next_command, purpose = worse, "does it become worse again?"
-    print_closing(answer, table=tables.get(), next_command=next_command, purpose=purpose)
+    print_closing(compared.answer, table=tables.get(), next_command=next_command, purpose=purpose)
 
 
 def _count_more(count: int, noun: str, words: str) -> list[str]:
     return [f"and {plural(count - MOST_SHOWN, noun)}{words}"] if count > MOST_SHOWN else []
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("bench.compare", __doc__)
-    parser.add_argument("base", nargs="?", metavar="BASE")
-    parser.add_argument("new", nargs="?", metavar="NEW")
-    parser.add_argument("--tolerances", type=Path, default=TOLERANCES, metavar="FILE")
-    parser.add_argument(
-        "--results",
-        default=RESULTS,
-        metavar="FOLDER",
-        help="of the working tree and of revisions, relative to the present folder (default: results)",
-    )
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
-    return parser
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.machine import environment
-from bench.machine.processor_identity import (
+from bench.machine.identity import (
     describe_instruction_sets,
     find_processor_differences,
     name_processor,

@@ -1,6 +1,6 @@
 """A result without an earlier version, beside what other machines found with the same comparison."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bench.analysis.comparison_results import ComparisonResults
@@ -10,7 +10,6 @@ from bench.errors import UserError
 from bench.machine.environment import find_differences
 from bench.report.words.formatting import one_line
 from bench.results.environment_cell import latest_environment
-from bench.statistics.table_values import distinct_text
 
 OF_THE_MACHINE = ("cpu.", "gpus.", "memory_gib")
 """Entries of an environment in which machines differ by what they are: the table has their names."""
@@ -26,7 +25,7 @@ class OtherMachines:
     # the new result and those of other machines, the new one first; None if there is none
     same: SameComparison | None = None
     differences: list[str] = field(default_factory=list)  # what else differs, a line for each other machine
-    reason: str = ""  # why there is none, and what is nearest
+    reason: str = ""  # why there is none
 
 
 def read_results(
@@ -69,7 +68,7 @@ def look_at_other_machines(
     same = compare_machines({here: new, **best})
     backends = [backend for backend in same.backends if here in backend.speedups]
     if not backends:
-        return OtherMachines(reason=_describe_nearest(settings, new, others))
+        return OtherMachines(reason="no other machine has made this comparison")
     differences = {machine: _differences(results, new) for machine, results in best.items()}
     return OtherMachines(
         same=replace(same, backends=backends),
@@ -88,33 +87,9 @@ def _count_shared(new: ComparisonResults, other: ComparisonResults) -> int:
     return sum(theirs.get(name) == choices for name, choices in backends_of(new).items())
 
 
-def _describe_nearest(
-    settings: Mapping[str, str], new: ComparisonResults, others: Mapping[str, ComparisonResults]
-) -> str:
-    """Say that there is no such comparison, and which is the nearest one of this model."""
-    model = distinct_text(new.rows, "model")
-    unequal = {
-        other: [
-            f"{column} ({theirs[column] or 'none'}, here {value or 'none'})"
-            for column, value in settings.items()
-            if theirs[column] != value
-        ]
-        for other, results in others.items()
-        if (theirs := settings_of(results)).get("model") == model
-    }
-    if not unequal:
-        return f"no other machine has a result of {model}; the same command there would give one"
-    nearest = min(unequal, key=lambda other: (len(unequal[other]), other))
-    words = _shorten(unequal[nearest]) or "none of its backends is the same"
-    return f"no other machine has made this comparison; nearest is {nearest}: {words}"
-
-
 def _differences(other: ComparisonResults, new: ComparisonResults) -> str:
-    lines = find_differences(latest_environment(other.rows), latest_environment(new.rows), other_is="here")
-    return _shorten([line for line in lines if not line.startswith(OF_THE_MACHINE)])
-
-
-def _shorten(parts: Iterable[str]) -> str:
-    lines = [one_line(part) for part in parts]
+    """In what else two environments differ, in a line."""
+    found = find_differences(latest_environment(other.rows), latest_environment(new.rows), other_is="here")
+    lines = [one_line(line) for line in found if not line.startswith(OF_THE_MACHINE)]
     more = [f"{len(lines) - MOST_DIFFERENCES} more"] if len(lines) > MOST_DIFFERENCES else []
     return "; ".join([*lines[:MOST_DIFFERENCES], *more])

@@ -10,7 +10,6 @@ Exit status: that of python -m bench.compare. 0: nothing became worse, or no res
 regression; 2: something could not be compared.
 """
 
-import argparse
 import json
 import os
 import re
@@ -21,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.closing import command_parser
+from bench.compare.changes import TOLERANCES
 from bench.compare.sources import RESULTS
-from bench.compare.tolerances import TOLERANCES
 from bench.errors import UserError
 from bench.report.render.markdown import escaped
 
@@ -45,7 +44,17 @@ NO_BASE = "name one with --base, in the Action with its input `base`"
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare, publish what came out, and return the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = command_parser("bench.compare.pull_request", __doc__)
+    parser.add_argument("--base", default="", metavar="REVISION", help="default: the pull request's")
+    parser.add_argument("--results", default=RESULTS, metavar="FOLDER", help="default: results")
+    # an input of the Action that was left out is empty
+    parser.add_argument(
+        "--tolerances", type=lambda path: Path(path or TOLERANCES), default=TOLERANCES, metavar="FILE"
+    )
+    parser.add_argument(
+        "--comment", choices=("true", "false"), default="false", help="keep a comment of the pull request"
+    )
+    options = parser.parse_args(arguments)
     event = _read_event()
     try:
         base = find_revision(options.base or base_of(event))
@@ -192,20 +201,6 @@ def _read_event() -> dict[str, Any]:
     """What GitHub tells about the event that started this; nothing outside GitHub."""
     path = os.environ.get("GITHUB_EVENT_PATH")
     return json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("bench.compare.pull_request", __doc__)
-    parser.add_argument("--base", default="", metavar="REVISION", help="default: the pull request's")
-    parser.add_argument("--results", default=RESULTS, metavar="FOLDER", help="default: results")
-    # an input of the Action that was left out is empty
-    parser.add_argument(
-        "--tolerances", type=lambda path: Path(path or TOLERANCES), default=TOLERANCES, metavar="FILE"
-    )
-    parser.add_argument(
-        "--comment", choices=("true", "false"), default="false", help="keep a comment of the pull request"
-    )
-    return parser
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
 """Pairs of files that differ in their seed alone, compared as one pair."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import pandas as pd
+from dataclasses import replace
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.seeds import combine_seeds, group_by_seed
@@ -12,17 +10,6 @@ from bench.compare.sources import ResultsFile
 from bench.errors import UserError
 
 Pair = tuple[str, ResultsFile, ResultsFile]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeedFiles(ResultsFile):
-    """Results files of several seeds, read as one."""
-
-    rows: pd.DataFrame
-
-    def read(self) -> pd.DataFrame:
-        """Its rows."""
-        return self.rows
 
 
 def join_comparisons(comparisons: Mapping[str, ComparisonResults]) -> dict[str, ComparisonResults]:
@@ -71,11 +58,7 @@ def join_seeds(pairs: Sequence[Pair]) -> list[Pair]:
             continue
         first, *others = titles
         old_file, now_file = by_title[first][1:]
-        joined[first] = (
-            _name_seeds(titles),
-            SeedFiles(name=old_file.name, content=b"", rows=old),
-            SeedFiles(name=now_file.name, content=b"", rows=now),
-        )
+        joined[first] = (_name_seeds(titles), replace(old_file, rows=old), replace(now_file, rows=now))
         for title in others:
             del joined[title]
     return list(joined.values())

@@ -25,7 +25,8 @@ class ResultsFile:
     """A results file that is not parsed yet, so that a damaged one stops no other."""
 
     name: str  # under which messages speak of it
-    content: bytes
+    content: bytes = b""
+    rows: pd.DataFrame | None = None  # of several seeds together, in place of the content
 
     def read(self) -> pd.DataFrame:
         """Its rows.
@@ -33,7 +34,7 @@ class ResultsFile:
         Raises:
             UserError: it is damaged.
         """
-        return csv_files.parse(self.content, self.name)
+        return csv_files.parse(self.content, self.name) if self.rows is None else self.rows
 
 
 @dataclass(frozen=True, kw_only=True)

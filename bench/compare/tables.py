@@ -12,8 +12,9 @@ from bench.analysis.machines import SameComparison
 from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
 from bench.report.content import blocks
+from bench.report.content.backend_columns import ratio_above_interval
 from bench.report.content.blocks import Bullets, Column, Heading, Small, table, text_column
-from bench.report.pages.machines import machines_table, ratio_above_interval, title_of
+from bench.report.pages.machines import machines_table, title_of
 from bench.report.render import markdown
 from bench.report.render.terminal import WIDTH, render_table
 from bench.report.words.formatting import MISSING, one_line, plural, ratio

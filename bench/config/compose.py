@@ -1,6 +1,7 @@
 """Make a checked `Config` out of a command line's overrides, by Hydra."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,21 +10,26 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from bench.config import own, slurm
+from bench.config import own
 from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.data import Data
 from bench.config.quoting import quote_texts
 from bench.config.reference import choose_reference
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
 from bench.config.schema import Config
+from bench.config.sizes import MINI, PUBLISHED
 from bench.config.track import TRACKERS
 from bench.errors import UserError
-from bench.machine import hardware, mkl
+from bench.machine import hardware, processor
 from bench.machine.identity import name_folder
 from bench.setup import stacks
 
 LISTS = ("backend", "track")
 """The groups of which a comparison may have several."""
+
+
+FIRST_PORT, PORT_COUNT = 20_000, 10_000
+"""A job's port is the first plus its id modulo the count; Linux gives those from 32768 on to others."""
 
 
 def register() -> None:
@@ -39,6 +45,9 @@ def register() -> None:
         "own_name": own.name_model,
         "own_task": own.find_task,
         "own_length": own.length,
+        "mini_size": lambda pretrained, module: (
+            MINI if module is None and own.is_random(pretrained) else PUBLISHED
+        ),
         "full_lengths": lambda module: "full" if module is None else Data.lengths,
         "default_precision": lambda device: hardware.default_precision(device or hardware.default_device()),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
@@ -49,8 +58,8 @@ def register() -> None:
         "threads": lambda ranks, nodes: max(
             1, min(8, hardware.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
         ),
-        "rdzv_endpoint": lambda nodes: slurm.endpoint() if int(nodes) > 1 else None,
-        "blas_choices": mkl.blas_choices_here,
+        "rdzv_endpoint": lambda nodes: slurm_endpoint() if int(nodes) > 1 else None,
+        "blas_choices": processor.blas_choices_here,
         "launches": lambda resident, together: 2 * together if resident == "one" else together,
         "resident": lambda device: "one" if device == "cuda" else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
@@ -63,6 +72,16 @@ def register() -> None:
     }
     for name, resolver in resolvers.items():
         OmegaConf.register_new_resolver(f"bench.{name}", resolver, replace=True)
+
+
+def slurm_endpoint(variables: Mapping[str, str] = os.environ) -> str | None:
+    """Return `HOST:PORT` of a SLURM job's first node, the port from the job's id; None outside of a job."""
+    if "SLURM_JOB_ID" not in variables:
+        return None
+    from submitit.slurm.slurm import SlurmJobEnvironment  # takes half a second
+
+    host = SlurmJobEnvironment().hostnames[0]
+    return f"{host}:{FIRST_PORT + int(variables['SLURM_JOB_ID']) % PORT_COUNT}"
 
 
 def compose(overrides: Sequence[str] = ()) -> Config:

@@ -25,36 +25,31 @@ def at_least(
     least: float, default: Any = dataclasses.MISSING, *, most: float = math.inf, why: str = ""
 ) -> Any:
     """Declare a field that takes finite numbers from `least` to `most`; `why` they end there."""
-
-    def check(key: str, value: float) -> None:
-        if not least <= value < math.inf:
-            raise UserError(f"{key} must be at least {least}, not {value}.")
-        if value > most:
-            raise UserError(f"{key} must be at most {most:,}, not {value:,}: {why}.")
-
-    return _field(default, check)
+    return _number(f"at least {least}", lambda value: value >= least, default, most, why)
 
 
 def above_zero(default: Any = dataclasses.MISSING, *, most: float = math.inf, why: str = "") -> Any:
     """Declare a field that takes finite numbers above 0, up to `most`; `why` they end there."""
-
-    def check(key: str, value: float) -> None:
-        if not 0 < value < math.inf:
-            raise UserError(f"{key} must be above 0, not {value}.")
-        if value > most:
-            raise UserError(f"{key} must be at most {most:g}, not {value:g}: {why}.")
-
-    return _field(default, check)
+    return _number("above 0", lambda value: value > 0, default, most, why)
 
 
 def below_one() -> Any:
     """Declare a field that takes numbers from 0 to below 1."""
+    return _number("at least 0 and below 1", lambda value: 0 <= value < 1, dataclasses.MISSING, math.inf, "")
 
+
+def _number(words: str, is_allowed: Callable[[float], bool], default: Any, most: float, why: str) -> Any:
     def check(key: str, value: float) -> None:
-        if not 0 <= value < 1:
-            raise UserError(f"{key} must be at least 0 and below 1, not {value}.")
+        if not (is_allowed(value) and value < math.inf):
+            raise UserError(f"{key} must be {words}, not {value}.")
+        if value > most:
+            raise UserError(f"{key} must be at most {_format(most)}, not {_format(value)}: {why}.")
 
-    return _field(dataclasses.MISSING, check)
+    return _field(default, check)
+
+
+def _format(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 
 def not_empty() -> Any:

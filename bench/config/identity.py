@@ -9,7 +9,7 @@ from bench.config.choices import RENDEZVOUS
 from bench.config.model import ALL
 from bench.config.module_file import hash_code
 from bench.config.schema import Config
-from bench.machine import fingerprint
+from bench.machine import environment
 from bench.machine.environment import digest
 
 LEFT_TO_THE_COMPARISON = {
@@ -56,7 +56,7 @@ def measured_settings(config: Config) -> dict[str, Any]:
 
 
 def config_hash(config: Config) -> str:
-    """Return a hash of what is measured: the settings, weights in a folder, and a user's code.
+    """Return a hash of what is measured: the settings, and the user's weights, code and data.
 
     How many launches there are does not matter, as long as there are any: they can be added later.
     """
@@ -72,7 +72,24 @@ def config_hash(config: Config) -> str:
         }
     if config.model.module is not None:
         plain["code"] = hash_code(config.model.module)
+    for key, place in (("path", config.data.path), ("processor", config.data.processor)):
+        if place is not None and Path(place).exists():
+            plain[f"files of data.{key}"] = _describe_files(Path(place))
     return digest(plain)
+
+
+def _describe_files(place: Path) -> dict[str, str | int]:
+    """Return the hash of each file that holds rows or settings, and the size of others, such as images."""
+    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(place)): _file_hash(path) if path.suffix in ROWS else path.stat().st_size
+        for path in files
+        if not path.name.startswith("cache-")  # which `datasets` writes there
+    }
+
+
+ROWS = (".csv", ".json", ".jsonl", ".parquet", ".txt", ".arrow", ".gz")
+"""Endings of those files of a dataset or its tokenizer whose content is hashed; images would take minutes."""
 
 
 WEIGHTS = (".json", ".safetensors")
@@ -87,27 +104,19 @@ def _file_hash(path: Path) -> str:
     return hashed.hexdigest()
 
 
-def backend_settings(config: Config, name: str) -> dict[str, Any]:
-    """Return what `worker_variables` needs to know of a backend, as plain JSON."""
-    return environment_settings(config) | {
-        "precision": config.precision_of(name).name,
-        "checkpointing": config.checkpointing_of(name),
-    }
-
-
-def environment_settings(config: Config) -> dict[str, Any]:
-    """Return what `worker_variables` needs to know of a comparison, as plain JSON."""
+def environment_settings(config: Config, backend: str | None = None) -> dict[str, Any]:
+    """Return what `worker_variables` needs to know of a backend, or of a comparison, as plain JSON."""
     device = config.device
     return {
         "device": device.type,
         "threads": device.threads,
         "allocator": device.allocator,
         "blas": device.blas,
-        "precision": config.precision.name,
-        "checkpointing": config.checkpointing,
+        "precision": (config.precision_of(backend) if backend else config.precision).name,
+        "checkpointing": config.checkpointing_of(backend) if backend else config.checkpointing,
     }
 
 
 def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
-    """Return the environment of a stack, or of this process, as plain JSON: `fingerprint.take`."""
-    return fingerprint.take(environment_settings(config), stack)
+    """Return the environment of a stack, or of this process, as plain JSON: `environment.take`."""
+    return environment.take(environment_settings(config), stack)

@@ -70,7 +70,7 @@ def file_stem(
 
 
 def repeat_command(overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
-    """Return the command that repeats a comparison: no settings of Hydra, trackers and the files' places."""
+    """Return the command that repeats a comparison: as `repeatable` keeps them."""
     return command_with(repeatable(overrides), stack)
 
 

@@ -5,11 +5,14 @@ from collections.abc import Iterable, Sequence
 
 
 def repeatable(overrides: Iterable[str]) -> list[str]:
-    """Those that repeat a comparison: none of Hydra, of trackers, of resuming and of the files' places."""
+    """Those that repeat a comparison: none of trackers, of resuming, of the files' places and of Hydra.
+
+    Its search path is kept: without it a choice in the user's own folder does not exist.
+    """
     return [
         override
         for override in overrides
-        if not re.match(r"[+~]*(hydra\b|results_dir=|reports_dir=|resume=)", override)
+        if not re.match(r"[+~]*(hydra\b(?!\.searchpath=)|results_dir=|reports_dir=|resume=)", override)
         and not is_about_trackers(override)
     ]
 

@@ -130,6 +130,11 @@ def check_folder(pretrained: str | None, architecture: str | None, given: Mappin
             f"{key} has its weights in {pickles[0]}, which is not read",
             "save them as safetensors, or remove it",
         )
+    if (folder / _ADAPTER).exists():
+        raise UserError(
+            f"{key} holds {_ADAPTER}, so that transformers would load the adapter's base model instead",
+            "remove it, or merge the adapter into its model and save that",
+        )
     if architecture not in (None, kind):
         raise UserError(f"{key} is of model_type {kind}, and the preset of {architecture}", _DROP)
     if architecture is None and is_random(pretrained):
@@ -143,6 +148,7 @@ def contradiction(pretrained: str | None, found: Sequence[str]) -> str:
     return f"model.pretrained={pretrained} has {'; '.join(found)} as model.config says"
 
 
+_ADAPTER = "adapter_config.json"
 _PICKLES = ("pytorch_model", "tf_model", "flax_model", "model.ckpt")
 _DROP = "leave model=… and these keys out: config.json says all sizes"
 

@@ -102,14 +102,6 @@ class Config:
         own = self.backends[name].checkpointing
         return self.checkpointing if own is None else own
 
-    def micro_batch_of(self, name: str) -> int:
-        """Return the samples per rank and forward pass of a backend."""
-        return self.micro_batch // self.backends[name].accumulate
-
-    def grad_accum_of(self, name: str) -> int:
-        """Return the forward and backward passes per optimizer step of a backend."""
-        return self.grad_accum * self.backends[name].accumulate
-
     def data_of(self, name: str) -> Data:
         """Return the data of a backend: the comparison's, which it may prepare in another way."""
         own = {key: getattr(self.backends[name], key) for key in LOADER_SETTINGS}

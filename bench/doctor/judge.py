@@ -1,14 +1,15 @@
-"""What of a machine is well, what is not, and what to do about it.
+"""What can be seen of a machine, as data; what of it is well, what is not, and what to do about that.
 
-A pure function of what was seen, so that machines which are not at hand can be judged, too.
+`judge` is a pure function, so that machines which are not at hand can be judged, too.
 """
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from bench.doctor.seen import MachineSeen, StackSeen
 from bench.errors import UserError
+from bench.setup.nvidia_smi import ListedGpu
 from bench.setup.recipes import STACKS
 from bench.setup.surroundings import find_old_driver
 
@@ -17,6 +18,48 @@ LEAST_FREE_GIB = 2
 
 BUSY = 0.1
 """Cores that other work may take before it disturbs blocks, whose limit is 5 % of a rank's core."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSeen:
+    """One stack, as it was seen."""
+
+    name: str
+    # the stages of its set-up that are not done; all of them if it was never set up
+    pending: Sequence[str] = ()
+    # packages whose version is not the pinned one, such as `torch 2.5.0 instead of 2.6.0`
+    wrong: Sequence[str] = ()
+    torch: Mapping[str, Any] | None = None  # what its torch says of itself; None if it cannot be imported
+    import_error: str = ""  # the last line of what importing torch printed then
+    unsuitable: UserError | None = None  # why it cannot be set up here
+    # the packages' device, as `make setup` recorded it; empty if it did not make the environment
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class BackendSeen:
+    """Why a comparison of this backend alone would be refused or fail, if it is known; and its stack."""
+
+    refusal: UserError | None = None
+    stack: str = "ort"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSeen:
+    """A machine, as it was seen."""
+
+    cpu: str  # in words, with vendor, family and model: a marketing name is not enough
+    cores: int
+    busy_cores: float
+    memory_free_gib: float
+    disk_free_gib: float
+    tools: Mapping[str, bool]
+    gpus: Sequence[ListedGpu] = ()
+    driver_problem: UserError | None = None
+    stacks: Sequence[StackSeen] = ()
+    backends: Mapping[str, BackendSeen] = field(default_factory=dict)
+    default_backends: Sequence[str] = ()
+    chosen: str = "ort"  # the stack that the doctor was asked about: without it nothing runs
 
 
 @dataclass(frozen=True)
@@ -32,17 +75,13 @@ class Diagnosis:
 def judge(machine: MachineSeen) -> list[Diagnosis]:
     """Return what of all that was seen is well, and what is not, with its remedy."""
     of_stacks = {stack.name: _judge_stack(stack, machine) for stack in machine.stacks}
-    broken = [name for name, judged in of_stacks.items() if any(one.state == "broken" for one in judged)]
-    return [
-        *_judge_machine(machine),
-        *_judge_gpus(machine),
-        *(
-            replace(one, state="poor") if one.state == "broken" and name != machine.chosen else one
-            for name, judged in of_stacks.items()
-            for one in judged
-        ),
-        *_judge_backends(machine, broken),
-    ]
+    broken = [name for name, judged in of_stacks.items() if "broken" in {each.state for each in judged}]
+    diagnoses = [*_judge_machine(machine), *_judge_gpus(machine)]
+    for name, judged in of_stacks.items():
+        for diagnosis in judged:
+            tolerable = diagnosis.state == "broken" and name != machine.chosen
+            diagnoses.append(replace(diagnosis, state="poor") if tolerable else diagnosis)
+    return diagnoses + _judge_backends(machine, broken)
 
 
 def _either(part: str, detail: str, fault: str, remedy: str) -> Diagnosis:
@@ -105,10 +144,11 @@ def _judge_machine(machine: MachineSeen) -> list[Diagnosis]:
             f"make room: setting up the {machine.chosen} stack needs {needed_gib} GiB",
         ),
         *(
-            Diagnosis(tool, "found")
-            if there
-            else Diagnosis(
-                tool, "not on PATH", "broken", f"install it (on Debian or Ubuntu: apt install {tool})"
+            _either(
+                tool,
+                "found" if there else "not on PATH",
+                "" if there else "broken",
+                f"install it (on Debian or Ubuntu: apt install {tool})",
             )
             for tool, there in machine.tools.items()
         ),
@@ -120,19 +160,13 @@ def _judge_gpus(machine: MachineSeen) -> list[Diagnosis]:
         return [_refused("NVIDIA driver", "broken", machine.driver_problem)]
     if not machine.gpus:
         return [Diagnosis("GPUs", "none visible: comparisons run on the CPU")]
-    return [
-        Diagnosis("NVIDIA driver", machine.gpus[0].driver),
-        *(
-            _either(
-                f"GPU {number}",
-                f"{gpu.name}, {gpu.free_mib / 2**10:.0f} of {gpu.total_mib / 2**10:.0f} GiB free"
-                + (f", {gpu.processes} processes" if gpu.processes else ""),
-                "poor" if gpu.processes else "",
-                "end them, or leave this GPU out with CUDA_VISIBLE_DEVICES",
-            )
-            for number, gpu in enumerate(machine.gpus)
-        ),
-    ]
+    diagnoses = [Diagnosis("NVIDIA driver", machine.gpus[0].driver)]
+    for number, gpu in enumerate(machine.gpus):
+        room = f"{gpu.name}, {gpu.free_mib / 2**10:.0f} of {gpu.total_mib / 2**10:.0f} GiB free"
+        others = f", {gpu.processes} processes" if gpu.processes else ""
+        remedy = "end them, or leave this GPU out with CUDA_VISIBLE_DEVICES"
+        diagnoses.append(_either(f"GPU {number}", room + others, "poor" * bool(others), remedy))
+    return diagnoses
 
 
 def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Diagnosis]:
@@ -144,23 +178,17 @@ def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Diagnosis]:
     if stack.unsuitable:
         return [_refused(part, "broken", stack.unsuitable)]
     versions = []
+    anew = f"run `make clean` and `{make}`"
     if stack.wrong:
         detail = "not the pinned ones: " + ", ".join(stack.wrong)
-        remedy = f"run `make clean` and `{make}`, or say so when you publish"
-        versions = [Diagnosis(f"{part}: versions", detail, "poor", remedy)]
+        versions = [Diagnosis(f"{part}: versions", detail, "poor", f"{anew}, or say so when you publish")]
     if stack.pending:
         undone = f"not set up: {', '.join(stack.pending)} to be done"
         return [Diagnosis(part, undone, "broken", f"run `{make}`"), *versions]
     if stack.torch is None:
-        anew = f"run `{make}` anew after `make clean`"
         return [Diagnosis(part, f"torch: {stack.import_error}", "broken", anew), *versions]
     python = f"Python {stack.torch['python']}, torch {stack.torch['torch']}"
-    diagnoses = [Diagnosis(part, python), *versions]
-    if stack.plain_onnxruntime:
-        detail = "overwrites ONNX Runtime Training's module"
-        remedy = f"run `make clean` and `{make}`"
-        diagnoses.append(Diagnosis(f"{part}: {stack.plain_onnxruntime}", detail, "broken", remedy))
-    return diagnoses + (_judge_cuda(part, make, stack) if machine.gpus else [])
+    return [Diagnosis(part, python), *versions, *(_judge_cuda(part, make, stack) if machine.gpus else [])]
 
 
 def _judge_cuda(part: str, make: str, stack: StackSeen) -> list[Diagnosis]:
@@ -182,21 +210,11 @@ def _judge_cuda(part: str, make: str, stack: StackSeen) -> list[Diagnosis]:
     kernels = torch["kernels"]
     newest = max((int(number) for name in kernels for number in re.findall(r"sm_(\d+)", name)), default=0)
     old = newest < major * 10 + minor and not any(name.startswith("compute_") for name in kernels)
-    libraries = f"CUDA {build}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, sm_{major}{minor}"
-    diagnoses = [
-        _either(
-            cuda,
-            libraries + ", for which it has no kernels" * old,
-            "broken" * old,
-            "install a torch that is built for this GPU",
-        )
-    ]
-    if stack.name == "ort" and not stack.compiler:
-        detail = "not found, and DeepSpeed asks for one when it is imported"
-        diagnoses.append(Diagnosis(f"{part}: nvcc", detail, "poor", f"{set_up}, or set CUDA_HOME"))
+    versions = f"CUDA {build}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, sm_{major}{minor}"
+    detail = versions + ", for which it has no kernels" * old
+    remedy = "install a torch that is built for this GPU"
+    diagnosis = _either(cuda, detail, "broken" * old, remedy)
     missing = "not found; ONNX Runtime's CUDA kernels need it"
     remedy = f"{set_up}, or add its folder to LD_LIBRARY_PATH"
-    return diagnoses + [
-        Diagnosis(f"{part}: {library}", missing, "broken", remedy)
-        for library in torch.get("missing_libraries", [])
-    ]
+    libraries = torch.get("missing_libraries", [])
+    return [diagnosis, *(Diagnosis(f"{part}: {name}", missing, "broken", remedy) for name in libraries)]

@@ -16,12 +16,12 @@ from typing import Any
 
 from bench.config.backend import Backend
 from bench.config.choices import CONF
-from bench.doctor.seen import BackendSeen, MachineSeen, StackSeen
+from bench.doctor.judge import BackendSeen, MachineSeen, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import check_undivided, visible_gpus
+from bench.machine.identity import name_processor
 from bench.machine.processor import describe_processor
-from bench.machine.processor_identity import name_processor
 from bench.measure.plan import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
@@ -138,23 +138,21 @@ def _stack(name: str) -> StackSeen:
         if undone := [stage.name for stage in pending(stages, env)]:
             return StackSeen(name=name, pending=undone, wrong=wrong)
     elif not has_torch:  # an image may bring an environment of its own
+        unsuitable = None
         try:
             find_python(known.pythons)
         except UserError as error:
-            return StackSeen(name=name, pending=["everything"], unsuitable=error)
-        return StackSeen(name=name, pending=["everything"])
+            unsuitable = error
+        return StackSeen(name=name, pending=["everything"], unsuitable=unsuitable)
     if here is None:
         return StackSeen(name=name, pending=["everything"])
     torch, import_error = ask_torch(here.interpreter)
-    plain = next((name for name in ("onnxruntime", "onnxruntime-gpu") if name in here.packages), "")
     return StackSeen(
         name=name,
         wrong=wrong,
         torch=torch,
         import_error=import_error,
-        plain_onnxruntime=plain if name == "ort" else "",
         device=choice.device if choice else "",
-        compiler=str(stacks.find_cuda_compiler(here.prefix) or ""),
     )
 
 

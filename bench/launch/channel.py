@@ -59,10 +59,6 @@ class Channel:
         self.socket = connection
         self._received = b""
 
-    def fileno(self) -> int:
-        """For selectors."""
-        return self.socket.fileno()
-
     def send(self, message: object) -> None:
         """Send one message: a msgspec Struct, a dataclass, or plain data.
 
@@ -157,10 +153,6 @@ class Listener:
     def port(self) -> int:
         """The port of TCP."""
         return int(self.address.rpartition(":")[2])
-
-    def fileno(self) -> int:
-        """For selectors."""
-        return self.socket.fileno()
 
     def accept(self, greetings: "msgspec.msgpack.Decoder[T]") -> tuple[Channel, T] | None:
         """Return a channel and its greeting; None if the caller does not know the secret."""

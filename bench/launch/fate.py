@@ -3,6 +3,7 @@
 import re
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,8 +25,9 @@ OUT_OF_MEMORY = (
     "failed to map segment from shared object",  # the dynamic loader under a memory limit
     "can't start new thread",  # no memory for its stack
     "resource temporarily unavailable",  # the same in C++
+    "could not create a primitive(?! desc)",  # oneDNN; no descriptor means no such operation
 )
-"""How torch, ONNX Runtime, Python, CUDA, cuBLAS, C++ and the loader say it, in lower case."""
+"""How torch, ONNX Runtime, Python, CUDA, cuBLAS, oneDNN, C++ and the loader say it: lower-case patterns."""
 
 STATES = {
     psutil.STATUS_RUNNING: "computes",
@@ -41,7 +43,7 @@ STATES = {
 def tells_of_memory(text: str) -> bool:
     """Whether an error's words, or a log's, say that there was not enough memory."""
     lower = text.lower()
-    return any(sign in lower for sign in OUT_OF_MEMORY)
+    return any(re.search(sign, lower) for sign in OUT_OF_MEMORY)
 
 
 def last_error(log: str) -> str:
@@ -126,15 +128,12 @@ def oom_kills() -> int | None:
     Those of this control group where the kernel counts them apart, else those of the whole machine.
     psutil does not read these counters.
     """
-    try:
+    with suppress(OSError, StopIteration):
         own = next(line[4:] for line in CGROUP.read_text().splitlines() if line.startswith("0::/"))
         return _oom_kills(CGROUPS / own / "memory.events")
-    except (OSError, StopIteration):
-        pass
-    try:
+    with suppress(OSError, StopIteration):
         return _oom_kills(VMSTAT)
-    except (OSError, StopIteration):
-        return None
+    return None
 
 
 def _oom_kills(path: Path) -> int:

@@ -4,7 +4,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,25 +25,19 @@ SECONDS_FOR_THE_CAUSE = 1.0
 
 
 class OtherNodes(Protocol):
-    """The other nodes of a group; `bench.cluster.group_nodes.GroupNodes` are some."""
+    """The other nodes of a group: `bench.cluster.remote_ranks.GroupNodes`."""
 
     count: int
     local_name: str  # what messages call this node
+    listener: Listener  # where all ranks report
+    arguments: Sequence[str]  # torchrun's on this node
+    variables: Mapping[str, str]  # that the ranks of this node need to find the others
 
-    def listen(self) -> Listener:
-        """Where all ranks report."""
-
-    def arguments(self, listener: Listener, ranks_per_node: int) -> list[str]:
-        """Torchrun's on this node."""
-
-    def variables(self) -> dict[str, str]:
-        """The environment variables that the ranks of this node need to find the others."""
-
-    def start(self, listener: Listener, ranks_per_node: int) -> Iterator[NodeRanks]:
+    def start(self) -> Iterator[NodeRanks]:
         """Start the ranks there, in the order of the nodes."""
 
     def close(self) -> None:
-        """Give up what was reserved for the group."""
+        """Stop listening, and give up what else was reserved for the group."""
 
 
 class Group:
@@ -76,27 +70,25 @@ class Group:
         self.channels: dict[int, Channel] = {}
         self.pids: dict[int, int] = {}  # by rank, each on its node
         self.ranks_per_node = world_size // (1 + (other_nodes.count if other_nodes else 0))
+        self.listener = other_nodes.listener if other_nodes else Listener()
+        alone = ("--standalone", f"--nproc-per-node={world_size}")
         with ExitStack() as undo:  # what a failing start has opened so far
-            if other_nodes is not None:
-                undo.callback(other_nodes.close)
-                self.listener = other_nodes.listen()
-                arguments = other_nodes.arguments(self.listener, self.ranks_per_node)
-                variables = {**other_nodes.variables(), **variables}
-            else:
-                self.listener = Listener()
-                arguments = ["--standalone", f"--nproc-per-node={world_size}"]
-            undo.callback(self.listener.close)
+            undo.callback(other_nodes.close if other_nodes else self.listener.close)
             self.local_ranks = LocalRanks(
                 spec,
-                arguments=arguments,
+                arguments=other_nodes.arguments if other_nodes else alone,
                 folder=folder,
-                variables={**variables, **self.listener.variables()},
+                variables={
+                    **(other_nodes.variables if other_nodes else {}),
+                    **variables,
+                    **self.listener.variables(),
+                },
                 interpreter=interpreter,
                 name=other_nodes.local_name if other_nodes else "",
             )
             undo.callback(self.local_ranks.close)
             self.nodes_ranks: list[NodeRanks] = [self.local_ranks]
-            for node_ranks in other_nodes.start(self.listener, self.ranks_per_node) if other_nodes else ():
+            for node_ranks in other_nodes.start() if other_nodes else ():
                 undo.callback(node_ranks.close)
                 self.nodes_ranks.append(node_ranks)
             self._undo = undo.pop_all()
@@ -114,7 +106,7 @@ class Group:
             LaunchFailed: they did not come.
         """
         with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
-            selector.register(self.listener, selectors.EVENT_READ)
+            selector.register(self.listener.socket, selectors.EVENT_READ)
             while len(self.channels) < self.world_size:
                 for _ in self._wait(selector, deadline, "start"):
                     if accepted := self.listener.accept(GREETINGS):
@@ -148,7 +140,7 @@ class Group:
         reports_due: float | None = None  # the time by which all must have reported, once the first has
         with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
             for rank, channel in self.channels.items():
-                selector.register(channel, selectors.EVENT_READ, rank)
+                selector.register(channel.socket, selectors.EVENT_READ, rank)
             while selector.get_map():
                 if reports_due is None:
                     ready = self._wait(selector, deadline, request.name, sampler)

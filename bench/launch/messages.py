@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, Union
 
 import msgspec
 
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import ProfiledRound
 from bench.results.records import Product, Shape, WorkloadProduct
@@ -141,7 +141,6 @@ class ProductsTimed(Answer, frozen=True, kw_only=True):
     """This rank's quickest matrix products by its engine."""
 
     products: list[Product]  # of every shape that could be multiplied
-    build: dict[str, str]  # of the library that multiplied
     absent: list[str]  # why others could not
 
 

@@ -1,7 +1,7 @@
 """Torch elastic's agents (torchrun), forked from this process, which imports torch once for all of them.
 
-`python -m bench.launch.torchrun_agent COORDINATOR_PID`, started by `bench.launch.agents` with a socket as its
-standard input. The ranks are programs that an agent starts afresh: nothing is imported for them here.
+`python -m bench.launch.torchrun_agent COORDINATOR_PID`, started by `bench.launch.local_ranks` with a socket
+as its standard input. The ranks are programs that an agent starts afresh: nothing is imported for them here.
 """
 
 import gc

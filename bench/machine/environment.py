@@ -1,11 +1,24 @@
-"""Compares and hashes environments, which `fingerprint` has taken: pure functions that probe nothing.
+"""Takes, compares and hashes environments.
 
 An environment is plain JSON: versions, hardware, driver, variables, and the hash of the harness's code.
 """
 
 import hashlib
 import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from bench.machine.gpus import visible_gpus
+from bench.machine.hardware import memory_bytes
+from bench.machine.processor import describe_processor
+from bench.machine.source_code import code_hash
+from bench.machine.variables import removed_variables, worker_variables
+from bench.setup import stacks
+from bench.setup.recipes import MKL_LIBRARY
 
 OF_A_STACK = ("stack", "python", "packages")
 """Entries in which backends of one comparison may differ, if they are of different stacks."""
@@ -13,8 +26,83 @@ OF_A_STACK = ("stack", "python", "packages")
 WITHOUT_EFFECT = ("removed_variables",)
 """Entries that are recorded but change nothing."""
 
+UNRECORDED = (
+    *("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR", "CUDA_HOME", "CUDA_CACHE_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+)
+"""Places inside the checkout, and which of a machine's GPUs are used, whose kind and number are recorded."""
 
-def find_differences(environment: Any, other: Any, *, other_is: str = "now") -> list[str]:
+PASSED_ON = (
+    "CUDA_",
+    "NCCL_",
+    "GLOO_",
+    "NVIDIA_",
+    "LD_",
+    "TRANSFORMERS_",
+    "TRITON_",
+    "SAFETENSORS_",
+    "PYTHON",
+)
+"""Beginnings of variables that workers inherit and that may change what is measured."""
+
+SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
+"""What the name of a variable contains that must never be recorded."""
+
+
+def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
+    """The environment of workers on this machine as plain JSON.
+
+    Nothing in it depends on time, load or where the checkout lies. `settings` are keyword arguments of
+    `variables.worker_variables`; packages are those of `stack`, or this process's own if None.
+    """
+    installed = stacks.installed(stack)
+    assert installed is not None, (
+        "bench.measure.plan.preflight.check_packages refuses a stack that is not there"
+    )
+    gpus = visible_gpus()
+    return {
+        "stack": stack or stacks.own(),
+        "python": installed.python,
+        "packages": {
+            name: version
+            for name, version in installed.packages.items()
+            if name in stacks.RECORDED
+            or name.startswith("nvidia-")  # CUDA's libraries, which torch brings along
+        },
+        "cpu": describe_processor(),
+        "memory_gib": round(memory_bytes() / 2**30, 1),
+        "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
+        "driver": gpus[0].driver if gpus else None,
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+        "code": code_hash(),
+        "variables": recorded_variables(os.environ, settings),
+        "removed_variables": removed_variables(os.environ),
+    }
+
+
+def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:
+    """Return the workers' variables that matter; a path as a hash, since it reveals who measured."""
+    ours = worker_variables({}, **settings)
+    recorded = {
+        name: _without_paths(value)
+        for name, value in sorted(worker_variables(base, **settings).items())
+        if (name in ours or name.startswith(PASSED_ON)) and name not in UNRECORDED and not SECRET.search(name)
+    }
+    if settings["blas"] == "full":
+        # Our own library by its name, which is the same in every checkout; the user's as everywhere.
+        users = _without_paths(base.get("LD_PRELOAD", ""))
+        recorded["LD_PRELOAD"] = " ".join(filter(None, (Path(MKL_LIBRARY).name, users)))
+    return recorded
+
+
+def _without_paths(value: str) -> str:
+    return f"sha256:{digest(value)}" if "/" in value else value
+
+
+def find_differences(
+    environment: Mapping[str, Any], other: Mapping[str, Any], *, other_is: str = "now"
+) -> list[str]:
     """Return what differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
     old, now = _flatten(_with_effect(environment)), _flatten(_with_effect(other))
     return [
@@ -29,25 +117,21 @@ def hash_environment(environment: dict[str, Any]) -> str:
     return digest(_with_effect(environment))
 
 
-def _with_effect(environment: Any) -> Any:
-    """Without what changes nothing; what is no environment stays as it is."""
-    if not isinstance(environment, dict):
-        return environment
+def _with_effect(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what changes nothing."""
     return {key: value for key, value in environment.items() if key not in WITHOUT_EFFECT}
 
 
 def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     """Nested entries as one dictionary with dotted keys."""
-    if isinstance(tree, dict):
-        children = tree.items()
-    elif isinstance(tree, list) and tree and all(isinstance(word, str) for word in tree):
+    if isinstance(tree, list) and tree and all(isinstance(word, str) for word in tree):
         return {prefix: " ".join(tree)}  # one more word would shift all that follow
-    elif isinstance(tree, list):
-        children = enumerate(tree)  # type: ignore[assignment]
-    else:
+    if isinstance(tree, list):
+        tree = dict(enumerate(tree))
+    if not isinstance(tree, dict):
         return {prefix: tree}
     entries: dict[str, Any] = {}
-    for key, child in children:
+    for key, child in tree.items():
         entries |= _flatten(child, f"{prefix}.{key}" if prefix else str(key))
     return entries
 

@@ -2,6 +2,10 @@
 
 Machines of different identity have different folders. Equal ones may still differ in speed, as two virtual
 machines of one kind do: `bench.analysis.machines` says by how much.
+
+Two CPUs are the same only if vendor, family, model, stepping and instruction sets are. Where these are not
+recorded there is the marketing name alone, which several families share: it is never said that they are the
+same as a CPU that is known.
 """
 
 import functools
@@ -15,10 +19,14 @@ from bench.machine.environment import digest
 from bench.machine.gpus import list_gpus, short_name
 from bench.machine.hardware import memory_bytes
 from bench.machine.processor import describe_processor
-from bench.machine.processor_identity import NOT_RECORDED, number_words
 
 VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
 """Short, as far as makers do not call themselves so."""
+
+IDENTITY = ("vendor", "family", "model_number", "stepping", "instruction_sets")
+"""The entries of environment["cpu"] that make two CPUs the same machine, beside the marketing name."""
+
+NOT_RECORDED = "family and model not recorded"
 
 
 def identify() -> dict[str, Any]:
@@ -86,3 +94,37 @@ def find_microarchitecture() -> str | None:
 
     name = archspec.cpu.host().name
     return None if name == archspec.cpu.host().family.name else str(name)
+
+
+def name_processor(environment: Mapping[str, Any]) -> str:
+    """Return `AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)`."""
+    cpu = environment.get("cpu", {})
+    name = str(cpu.get("model") or "CPU")
+    if any(cpu.get(entry) is None for entry in ("vendor", "family", "model_number")):
+        return f"{name} ({NOT_RECORDED})"
+    return f"{name} ({cpu['vendor']} {', '.join(number_words(cpu))})"
+
+
+def number_words(cpu: Mapping[str, Any]) -> list[str]:
+    """Return `family 25`, `model 1` and `stepping 1`, as far as they are known."""
+    entries = {"family": "family", "model": "model_number", "stepping": "stepping"}
+    return [f"{word} {cpu[entry]}" for word, entry in entries.items() if cpu.get(entry) is not None]
+
+
+def processor_key(environment: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is equal for environments of the same CPU, as far as they tell."""
+    cpu = environment.get("cpu", {})
+    return tuple(str(cpu.get(entry)) for entry in ("model", *IDENTITY))
+
+
+def find_processor_differences(environment: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return the words for what is known to differ between two CPUs; none if it may be the same one."""
+    names = {"model": "name", **{entry: entry.replace("_", " ") for entry in IDENTITY}}
+    sides = [each.get("cpu", {}) for each in (environment, other)]
+    values = {words: [cpu.get(entry) for cpu in sides] for entry, words in names.items()}
+    return [words for words, (left, right) in values.items() if None not in (left, right) and left != right]
+
+
+def describe_instruction_sets(environment: Mapping[str, Any]) -> str:
+    """Return the instruction sets that matter, such as `sse4_2 avx avx2 fma`."""
+    return " ".join(map(str, environment.get("cpu", {}).get("instruction_sets") or ["not recorded"]))

@@ -19,7 +19,9 @@ def imported_packages() -> list[str]:
     Modules that were imported, and libraries that are mapped into memory (Linux).
     """
     roots = [f"{os.path.realpath(path)}/" for path in sys.path if Path(path).name in INSTALLED]
-    used = {os.path.realpath(file) for module in [*sys.modules.values()] if (file := _file_of(module))}
+    # Some of what lies in `sys.modules` is no module, or says nothing.
+    files = [getattr(module, "__dict__", {}).get("__file__") for module in [*sys.modules.values()]]
+    used = {os.path.realpath(file) for file in files if isinstance(file, str)}
     with suppress(OSError):
         used |= {f"/{path}" for line in _MAPS.read_text().splitlines() if (path := line.partition("/")[2])}
     return sorted(
@@ -43,9 +45,3 @@ def _size(path: str) -> int:
     if not there.is_dir():
         return there.stat().st_size if there.exists() else 0
     return sum(file.lstat().st_size for file in there.rglob("*") if not file.is_dir())
-
-
-def _file_of(module: object) -> str | None:
-    """A module's file; some of what lies in `sys.modules` is no module, or says nothing."""
-    file = getattr(module, "__dict__", {}).get("__file__")
-    return file if isinstance(file, str) else None

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine.hardware import available_cores
+from bench.setup.recipes import MKL_MACHINE
+
+INTEL = "GenuineIntel"
+"""The vendor that Intel's CPUs name."""
 
 INSTRUCTION_SETS = (
     *("sse4_2", "avx", "avx2", "fma", "f16c"),
@@ -32,18 +36,14 @@ Texts = Mapping[str, Sequence[str]]
 """The different values of each field of /proc/cpuinfo, in the order of the processors."""
 
 
-def describe_processor(
-    cpuinfo: Path = Path("/proc/cpuinfo"),
-    cpus: Path = Path("/sys/devices/system/cpu"),
-    nodes: Path = Path("/sys/devices/system/node"),
-    dmi: Path = Path("/sys/class/dmi/id"),
-) -> dict[str, Any]:
+def describe_processor(root: Path = Path("/")) -> dict[str, Any]:
     """Return the description of this machine's CPU, plain JSON that neither time nor load changes.
 
-    The arguments are the kernel's list of processors, and sysfs' folders of cores, of memory nodes (NUMA) and
-    of what the firmware calls the machine.
+    Read below `root`: the kernel's list of processors, and sysfs' folders of cores, of memory nodes (NUMA)
+    and of what the firmware calls the machine.
     """
-    text = _read(cpuinfo) or ""
+    text, cpus = _read(root / "proc/cpuinfo") or "", root / "sys/devices/system/cpu"
+    product = [_read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name")]
     identity = parse_cpuinfo(text)
     return identity | {
         "model": identity["model"] or platform.machine(),
@@ -51,10 +51,8 @@ def describe_processor(
         "caches": read_caches(cpus / "cpu0" / "cache"),
         "threads_per_core": count_threads_per_core(cpus),
         "sockets": count_sockets(cpus),
-        "numa_nodes": len(list(nodes.glob("node[0-9]*"))) or None,
-        "virtual": find_virtual(
-            text, " ".join(_read(dmi / name) or "" for name in ("sys_vendor", "product_name"))
-        ),
+        "numa_nodes": len(list(root.glob("sys/devices/system/node/node[0-9]*"))) or None,
+        "virtual": find_virtual(text, " ".join(product)),
     }
 
 
@@ -110,6 +108,25 @@ def find_virtual(cpuinfo: str, product: str) -> bool | None:
     if VIRTUAL_PRODUCTS.search(product) or any("hypervisor" in x.split() for x in fields.get("flags", [])):
         return True
     return False if "flags" in fields else None
+
+
+def find_why_full_is_refused(machine: str, vendor: str | None) -> str:
+    """Return why device.blas=full would change nothing on this kind of CPU; empty if it may."""
+    if machine != MKL_MACHINE:
+        return f"MKL exists for {MKL_MACHINE} only, and this machine is {machine}"
+    if vendor == INTEL:
+        return "MKL takes its full path on Intel's CPUs already"
+    return ""
+
+
+def find_why_full_is_refused_here() -> str:
+    """Return why device.blas=full would change nothing on this machine; empty if it may."""
+    return find_why_full_is_refused(platform.machine(), describe_processor()["vendor"])
+
+
+def blas_choices_here() -> str:
+    """Return the choices of device.blas that exist on this machine, for Hydra's sweeps: `full,stock`."""
+    return "stock" if find_why_full_is_refused_here() else "full,stock"
 
 
 def _fields(text: str) -> Texts:

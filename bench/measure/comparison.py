@@ -3,21 +3,22 @@
 Imports no torch; the worker groups do the work, one block at a time.
 """
 
+import fcntl
 import itertools
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from rich.console import Console
 
 from bench.cluster.node_pool import NodePool, RemoteDevice, connected_nodes
+from bench.config.choices import CHECKPOINT, EXPORT
 from bench.config.reference import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
@@ -28,15 +29,13 @@ from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Look, look_at_others
 from bench.machine.variables import cuda_cache
 from bench.measure.groups.blocks import BlockTimer
-from bench.measure.groups.micro_batches import MicroBatches
-from bench.measure.groups.quiet import QuietCores
+from bench.measure.groups.busy_cores import QuietCores
 from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.cores import core_shares, leaving_the_ranks_cores
 from bench.measure.plan.plans import Output
 from bench.measure.plan.resolve import resolve
 from bench.measure.record.failures import Failures
 from bench.measure.record.ledger import Ledger
-from bench.measure.record.lock import locked
 from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.checkpoints import Checkpoints
@@ -87,9 +86,9 @@ def measure_comparison(
         locked(folder / "runs" / stem, stem),
         connected_nodes(config, bar.print_line) as nodes,
     ):
-        comparison = Comparison(config, stem, overrides=overrides, bar=bar, nodes=nodes)
-        if show_verdict is not None:
-            comparison.shared.before_profiles.append(lambda: show_verdict(comparison.outcome()))
+        comparison = Comparison(
+            config, stem, overrides=overrides, bar=bar, nodes=nodes, show_verdict=show_verdict
+        )
         with leaving_the_ranks_cores(comparison.shared.plan.cores), bar:
             comparison.measure()
     return comparison.outcome()
@@ -99,9 +98,7 @@ class Comparison:
     """Makes what the stages share, and the stages that are wanted; runs one after the other.
 
     Args:
-        config: checked against this machine.
-        stem: the results file's name without its ending.
-        overrides: of Hydra, that make this comparison again, for the record.
+        config, stem, overrides, show_verdict: as of `measure_comparison`.
         start_group: starts a worker group; tests give their own.
         look: at what other processes do on the ranks' cores; tests give their own.
         clock: seconds, for the cap of `measure.until`.
@@ -124,8 +121,9 @@ class Comparison:
         clock: Callable[[], float] = time.monotonic,
         bar: ProgressBar | None = None,
         nodes: NodePool | None = None,
+        show_verdict: Callable[[ComparisonOutcome], None] | None = None,
     ) -> None:
-        device = config.device
+        device, measure = config.device, config.measure
         if nodes is None and device.nnodes > 1:
             raise UserError("This runs on one node only; leave device.nnodes and device.rdzv_endpoint out.")
         gpus = visible_gpus() if device.type == "cuda" else []
@@ -145,36 +143,38 @@ class Comparison:
             _describe_first_use(config, gpus),
         ]
         bar = bar or ProgressBar(Console(stderr=True))
-        beside = ((EXPORTS, plan.export), (CHECKPOINTS, plan.checkpoint), (STEP_PARTS, plan.parts))
-        wanted = [kind for kind, planned in beside if planned is not None]
-        earlier = take_over_earlier_run(plan.output, plan.records, resume=plan.resume, beside=wanted)
+        timed = measure.launches > 0
+        wanted: dict[Callable[[Run], Stage], bool] = {
+            RooflineFinder: timed,
+            Exports: config.after == EXPORT,
+            Checkpoints: config.after == CHECKPOINT,
+            Search: measure.batch == "max",
+            TimedLaunches: timed,
+            StepParts: measure.parts is not None,
+            Profiles: timed and measure.explain,  # last: the verdict does not wait for it
+        }
+        files = ((Exports, EXPORTS), (Checkpoints, CHECKPOINTS), (StepParts, STEP_PARTS))
+        beside = [file for stage, file in files if wanted[stage]]
+        earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
         ledger = Ledger(plan.output, plan.records, earlier)
-        starter = GroupStarter(plan, start_group, nodes)
+        micro_batches = dict(earlier.micro_batches) if wanted[Search] else {}
+        starter = GroupStarter(plan, start_group, nodes, micro_batches)
         sampler = GpuSampler(_devices(gpus, device.ranks_per_node, nodes))
         self.shared = run = Run(
             plan=plan,
             names=[name for name in plan.backends if name not in earlier.failed],
             earlier=earlier,
             ledger=ledger,
-            failures=Failures(ledger, plan.launches, bar),
+            failures=Failures(ledger, measure.launches, bar),
             starter=starter,
-            timer=BlockTimer(plan.blocks, plan.backends, sampler, ledger, look),
-            micro_batches=MicroBatches(starter, ledger, dict(earlier.micro_batches) if plan.search else {}),
-            quiet=QuietCores(len(ours), plan.launching.wait_s, look, bar),
+            timer=BlockTimer(plan, sampler, ledger, look),
+            quiet=QuietCores(len(ours), measure.wait_s, look, bar),
             bar=bar,
             clock=clock,
+            show_verdict=show_verdict and (lambda: show_verdict(self.outcome())),
         )
-        self.parity = Parity(run, plan.parity)
-        self.stages: list[Stage] = [
-            self.parity,
-            *([RooflineFinder(run)] if plan.launches else []),
-            *_if_planned(Exports, run, plan.export),
-            *_if_planned(Checkpoints, run, plan.checkpoint),
-            *_if_planned(Search, run, plan.search),
-            *_if_planned(TimedLaunches, run, plan.timed),
-            *_if_planned(StepParts, run, plan.parts),
-            *_if_planned(Profiles, run, plan.profiles),  # last: the verdict does not wait for it
-        ]
+        self.parity = Parity(run)
+        self.stages = [self.parity, *(stage(run) for stage, is_wanted in wanted.items() if is_wanted)]
 
     def outcome(self) -> ComparisonOutcome:
         """What has been measured so far."""
@@ -186,7 +186,7 @@ class Comparison:
         run, names = self.shared, self.shared.names
         for words in filter(None, self._first_words):
             run.bar.print_line(words)
-        if run.plan.resume:
+        if run.plan.config.resume:
             run.bar.print_line(run.earlier.summary(run.output.csv))
             if not any(stage.is_missing() for stage in self.stages):
                 run.bar.print_line("nothing is missing")
@@ -213,12 +213,29 @@ class Comparison:
             bar.print_line(", then ".join(said))
 
 
-P = TypeVar("P")
+@contextmanager
+def locked(folder: Path, stem: str) -> Iterator[None]:
+    """Hold the lock of a comparison; the kernel releases it if this process is killed.
 
+    Args:
+        folder: of the comparison's raw runs; the lock lies there.
+        stem: the comparison's name, for the message.
 
-def _if_planned(stage: Callable[[Run, P], Stage], run: Run, plan: P | None) -> list[Stage]:
-    """A stage if it has a plan, in a list."""
-    return [] if plan is None else [stage(run, plan)]
+    Raises:
+        UserError: another process holds it.
+    """
+    with ExitStack() as stack:
+        with reporting_write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((folder / "lock").open("a"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{stem} is being measured by another process (it holds {lock.name}); "
+                "wait for it, or choose another results_dir."
+            ) from None
+        yield
 
 
 @contextmanager

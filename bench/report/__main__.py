@@ -15,13 +15,16 @@ from pathlib import Path
 from textwrap import fill
 
 from bench.closing import WIDTH, command_parser, print_closing, run_command, this_python
-from bench.report import figure_command, table_command
+from bench.report import commands
 from bench.report.build import render_all, render_report
 from bench.report.content import definitions
 from bench.report.files import RENDERED
 from bench.results.machines import list_machines
 
-COMMANDS = {"figure": figure_command, "table": table_command}
+COMMANDS = {
+    "figure": (commands.figure_parser, commands.draw_figure),
+    "table": (commands.table_parser, commands.print_table),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else arguments
     if command := COMMANDS.get(" ".join(given[:1])):
-        options, run = command.parser().parse_intermixed_args(given[1:]), command.run
+        parser, run = command
+        options = parser().parse_intermixed_args(given[1:])
     else:
         options, run = _parser().parse_args(given), _run
     return run_command(lambda: run(options), "interrupted; the same command makes everything anew.")

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias
 
-from bench.analysis.claims.judge import judge_claims
 from bench.analysis.methods import find_methods
 from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
 from bench.report.content.answer import QUESTION, AnswerWords
-from bench.report.content.backend_columns import rows_of
+from bench.report.content.backend_columns import IN_SUMMARY, rows_of
 from bench.report.content.blocks import Block, Link
+from bench.report.content.claims import judge_claims
 from bench.report.content.collection import (
     Collection,
     ReportedComparison,
@@ -22,26 +23,29 @@ from bench.report.content.collection import (
     with_distinct_titles,
 )
 from bench.report.content.models import find_settings
-from bench.report.content.scale_files import read_predictions
+from bench.report.content.scale import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
-from bench.report.pages import summary
-from bench.report.pages.all_machines import all_machines_page, machine_line
 from bench.report.pages.machine import MachinePage
-from bench.report.pages.machines import machines_page
+from bench.report.pages.machines import index_page, machine_line, machines_page
 from bench.report.pages.methods import CAPTION, figure_stem, figure_title, methods_page, name_method
 from bench.report.pages.scale import scale_page
 from bench.report.pages.selftest import selftest_page
 from bench.report.pages.support import support_page
-from bench.report.pages.support_matrix import TABLE, read_matrix, support_csv
+from bench.report.render.csv import render_csv
 from bench.report.render.html import render_html
 from bench.report.render.markdown import render_markdown
 from bench.report.words import describe
+from bench.report.words.formatting import plural
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
 
-PAGE, HTML, SCALE, SPREAD = "index.md", "index.html", "scale.md", "machines.md"
-METHODS, SUPPORT, SELFTEST = "methods.md", "support.md", "selftest.md"
+PAGE, HTML, SUMMARY, SCALE, SPREAD = "index.md", "index.html", "summary.csv", "scale.md", "machines.md"
+METHODS, SUPPORT, SUPPORT_TABLE, SELFTEST = "methods.md", "support.md", "support.csv", "selftest.md"
+
+
+Written: TypeAlias = tuple[list[Path], Sequence[str]]
+"""The files of a page, itself first, and a sentence for each results file that could not be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +81,7 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     of_scale, refused = write_scale(results_dir, out_dir)
     page, spread = out_dir / PAGE, out_dir / SPREAD
     _write_page(spread, machines_page(by_machine))
-    _write_page(page, all_machines_page(lines, has_predictions=bool(of_scale)))
+    _write_page(page, index_page(lines, has_predictions=bool(of_scale)))
     return Rendered(
         written=[page, spread, *of_scale[:1], *(path for report in reports for path in report.written[:1])],
         refused=[*(sentence for report in reports for sentence in report.refused), *refused],
@@ -98,10 +102,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     studies = [files_of(*(folder / name for name in names)) for names in ((REPRODUCED,), OTHERS, EVIDENCE)]
     paths_of_families = studies if machine else [list_files(folder)]
     read = [put_seeds_together(collect(paths)) for paths in paths_of_families]
-    titled = iter(
-        with_distinct_titles([comparison for collection in read for comparison in collection.comparisons])
-    )
-    families = [[next(titled) for _ in collection.comparisons] for collection in read]
+    families = with_distinct_titles([collection.comparisons for collection in read])
     shown, evidence = families[:2], families[2:]  # the first that is not empty answers first
     links, other_files, refused = _write_other_pages(folder, out_dir)
     everything = Collection(
@@ -110,10 +111,10 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     )
     if not (everything.comparisons or links):
         return Rendered(written=[], refused=everything.refused)
-    from bench.report.figures import model_figures, plan  # matplotlib: 1 s that tables need not pay
+    from bench.report.figures import models, plan  # matplotlib: 1 s that tables need not pay
 
     drawn = Collection(comparisons=next(filter(None, reversed(shown)), []))
-    of_models = model_figures.write_report_figures(model_figures.figure_sets(shown), out_dir)
+    of_models = models.write_report_figures(models.figure_sets(shown), out_dir)
     page = MachinePage(
         machine=machine,
         collection=everything,
@@ -123,15 +124,17 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         findings=judge_claims([seed for one in chain(*shown, *evidence) for seed in one.seeds or [one]]),
         other_pages=links,
     )
-    for_screen, for_git, table = (out_dir / name for name in (HTML, PAGE, summary.FILE))
-    write_atomically(for_screen, render_html(QUESTION, page.about, page.blocks(on_screen=True)))
+    for_screen, for_git, table = (out_dir / name for name in (HTML, PAGE, SUMMARY))
+    count = plural(len(everything.comparisons), "comparison")
+    about = f"Training backends, compared: {count}, rebuilt from the results alone"
+    write_atomically(for_screen, render_html(QUESTION, about, page.blocks(on_screen=True)))
     _write_page(for_git, page.blocks(on_screen=False))
-    write_atomically(table, summary.summary_csv(rows_of(everything.comparisons)))
+    write_atomically(table, render_csv(rows_of(everything.comparisons), IN_SUMMARY))
     return Rendered(
         written=[for_screen, for_git, table, *other_files, *(figure.path for figure in page.figures)],
         refused=everything.refused,
-        answers=page.answers,
-        results=everything.at_equal,
+        answers=[setting.words for setting in page.settings],
+        results=[comparison for comparison in everything.controlled if not comparison.at_largest],
     )
 
 
@@ -142,24 +145,17 @@ def _write_other_pages(folder: Path, out_dir: Path) -> tuple[list[Link], list[Pa
     refused: list[str] = []
     for study, (link, write) in OTHER_PAGES.items():
         if any((folder / study).glob("*.csv")):
-            try:
-                files, damaged = write(folder / study, out_dir)
-            except UserError as error:
-                files, damaged = [], [str(error)]
+            files, damaged = write(folder / study, out_dir)
             links += [link] if files else []
             written += files
             refused += damaged
     return links, written, refused
 
 
-def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the page about methods and its figures, from the folder of that study.
-
-    Returns:
-        The paths written, and a sentence for each file that could not be read.
-    """
+def write_methods(folder: Path, out_dir: Path) -> Written:
+    """Write the page about methods and its figures, from the folder of that study."""
     collection = collect(files_of(folder))
-    comparisons = with_distinct_titles(collection.comparisons)
+    (comparisons,) = with_distinct_titles([collection.comparisons])
     if not comparisons:
         return [], collection.refused
     from bench.report.figures.methods import draw_methods
@@ -185,22 +181,23 @@ def write_methods(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str
     return [page, *figures], collection.refused
 
 
-def write_support(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
-    """Write the support matrix as a page and as a table; returns what `write_methods` returns.
-
-    Raises:
-        UserError: a file is damaged.
-    """
-    comparisons = read_matrix(folder)
-    page, data = out_dir / SUPPORT, out_dir / TABLE
-    _write_page(page, support_page(comparisons))
-    write_atomically(data, support_csv(comparisons))
-    return [page, data], []
+def write_support(folder: Path, out_dir: Path) -> Written:
+    """Write the support matrix as a page and as a table."""
+    collection = collect(files_of(folder))
+    if not collection.comparisons:
+        return [], collection.refused
+    page, table = out_dir / SUPPORT, out_dir / SUPPORT_TABLE
+    _write_page(page, support_page(collection.comparisons))
+    write_atomically(table, render_csv(rows_of(collection.comparisons), IN_SUMMARY))
+    return [page, table], collection.refused
 
 
-def _write_selftest(folder: Path, out_dir: Path) -> tuple[list[Path], Sequence[str]]:
+def _write_selftest(folder: Path, out_dir: Path) -> Written:
     page = out_dir / SELFTEST
-    _write_page(page, selftest_page(folder))
+    try:
+        _write_page(page, selftest_page(folder))
+    except UserError as error:
+        return [], [str(error)]
     return [page], []
 
 
@@ -219,12 +216,8 @@ OTHER_PAGES = {
 """The pages beside that of a machine's comparisons, by the study whose results they are made of."""
 
 
-def write_scale(results_dir: Path, out_dir: Path) -> tuple[list[Path], list[str]]:
-    """Write the page about many GPUs and its figures, if anything was predicted.
-
-    Returns:
-        The paths written, and a sentence for each file that could not be read.
-    """
+def write_scale(results_dir: Path, out_dir: Path) -> Written:
+    """Write the page about many GPUs and its figures, if anything was predicted."""
     folder = results_dir / PREDICTED
     if not folder.exists():
         return [], []

@@ -15,11 +15,9 @@ from bench.config.naming import DEFAULT_STACK, command_with
 from bench.config.overrides import replace_override
 from bench.errors import PASSED
 from bench.report.content.answer import sentence_of_comparison
-from bench.report.content.breakdown import certain_parts
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.convergence import answer_about_target
-from bench.report.content.notes import group_notes
-from bench.report.pages.comparison_terminal import render_terminal
+from bench.report.content.notes import answer_about_target, certain_parts, group_notes
+from bench.report.pages.comparison import render_terminal
 from bench.report.render.terminal import WIDTH
 from bench.setup import stacks
 
@@ -80,9 +78,8 @@ def print_rest(
         overrides: as in `suggest`.
         profiled: as in `suggest`.
     """
-    why = group_notes(certain_parts(comparison.breakdowns, comparison.summaries))
     command, purpose = suggest(comparison, files[0], overrides, profiled=profiled)
-    for line in why:
+    for line in group_notes(certain_parts(comparison.breakdowns, comparison.summaries)):
         print(fill(line, WIDTH, subsequent_indent="  "))
     print_closing("", files=files, next_command=command, purpose=purpose)
 

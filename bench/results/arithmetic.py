@@ -34,24 +34,9 @@ def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     return max(seconds_per_rank)
 
 
-def step_milliseconds(seconds: Floats, steps: Floats) -> Floats:
-    """Milliseconds per optimizer step of each block."""
-    return 1000 * seconds / steps
-
-
-def mean_of_sums(sums: Iterable[float], counts: Iterable[int]) -> float:
-    """The mean of what is known in parts: each part's sum, and over how many values it is one."""
-    return sum(sums) / sum(counts)
-
-
 def mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one value."""
     return sum(values) / len(values)
-
-
-def slowed_speedup(slowed_by: float) -> float:
-    """The speed-up, below 1, of what takes `slowed_by` (a share) longer."""
-    return 1 / (1 + slowed_by)
 
 
 def search_resolution(micro_batch: int) -> int:

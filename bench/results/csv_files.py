@@ -1,11 +1,14 @@
 """Writes rows to a results CSV and reads them back as a DataFrame. One file holds one comparison.
 
+A file that is damaged, foreign, or would make a wrong figure without anybody noticing is refused.
+
 What is long and mostly the same stands in the file once, and a reader finds it in every row: an environment
 in the first row that has its hash, a command and the like where they are others than in the row above.
 """
 
 import csv
 import io
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -15,10 +18,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.errors import UserError
+from bench.errors import STATUSES, UserError
+from bench.results import arithmetic
 from bench.results.atomic import write_atomically
-from bench.results.checks import check_header, check_rows, damaged
+from bench.results.column_arrays import ColumnArrays
 from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
+from bench.results.records import SCHEMA_VERSION
+from bench.results.validity import REMEDIES
 
 Line = list[str]
 """The cells of a row."""
@@ -114,9 +120,9 @@ def parse(content: bytes, name: str) -> pd.DataFrame:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        raise damaged(name, "it is not UTF-8 text") from None
+        raise _damaged(name, "it is not UTF-8 text") from None
     table = _convert_columns(_parse_cells(text, name), name)
-    check_rows(table, name)
+    _check_rows(table, name)
     return table
 
 
@@ -128,13 +134,13 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
     try:
         header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     except (csv.Error, ValueError):  # ValueError: not even a header
-        raise damaged(name, "it is empty or breaks off inside a cell") from None
+        raise _damaged(name, "it is empty or breaks off inside a cell") from None
     if len(set(header)) != len(header):
-        raise damaged(name, "a column is there twice")
+        raise _damaged(name, "a column is there twice")
     if not text.endswith("\n") or any(len(line) != len(header) for line in lines):
-        raise damaged(name, "it breaks off, or a row has too few or too many cells")
+        raise _damaged(name, "it breaks off, or a row has too few or too many cells")
     table = pd.DataFrame(lines, columns=header, dtype=object)
-    check_header(table, name)
+    _check_header(table, name)
     hashes, cells = table["environment_hash"], table["environment"]
     environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}
     table["environment"] = [environments.get(key, "") for key in hashes]
@@ -158,5 +164,80 @@ def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
                 blank = np.array([not cell for cell in cells], dtype=bool)
                 columns[column] = pd.arrays.IntegerArray(numbers, blank)
         except (TypeError, ValueError, OverflowError):
-            raise damaged(name, f"{column} holds something that is not a number") from None
+            raise _damaged(name, f"{column} holds something that is not a number") from None
     return pd.DataFrame(columns, copy=False)
+
+
+def _check_rows(table: pd.DataFrame, name: str) -> None:
+    """Refuse rows that contradict themselves or each other.
+
+    Raises:
+        UserError: naming the file and what is wrong.
+    """
+    if table.empty:
+        raise _damaged(name, "it has no rows")
+    cells = ColumnArrays(table)
+    if not set(cells["status"]) <= set(STATUSES):
+        raise _damaged(name, "it holds a status that does not exist")
+    if len(set(zip(cells["comparison"], cells["reference"], strict=True))) > 1:
+        raise _damaged(name, "it mixes comparisons")
+    for column, kind, words in (("overrides", list, "list"), ("environment", dict, "object")):
+        if not all(_holds(kind, cell) for cell in set(cells[column])):
+            raise _damaged(name, f"{column} is no {words} in JSON")
+    is_block = ~np.isnan(cells["round"])
+    if (~is_block & (cells["status"] == "ok")).any():
+        raise _damaged(name, "a row without a round is ok")
+    blocks = cells.where(is_block)
+    if not set(blocks.where(blocks["status"] == "invalid")["invalid_because"]) <= set(REMEDIES):
+        raise _damaged(name, "an invalid block lacks its cause")
+    needed = np.array([blocks[column] for column in ("launch", "steps", "seconds", "samples_per_s")])
+    if not (needed > 0).all():  # NaN is not, either
+        raise _damaged(name, "a measured row lacks its figures")
+    if _has_duplicates(blocks, ("backend", "launch", "round", "attempt")):
+        raise _damaged(name, "an attempt of a backend in a round is there twice")
+    if _has_duplicates(blocks.where(blocks["status"] == "ok"), ("backend", "launch", "round")):
+        raise _damaged(name, "a backend has two valid blocks in one round")
+    derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
+    if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
+        raise _damaged(name, "samples_per_s is not steps x global_batch / seconds")
+    work = blocks["model_flops_per_step"] * blocks["steps"] / blocks["seconds"]
+    share = blocks["model_flops_per_s"] / blocks["limit_flops_per_s"]
+    for column, derived in (("model_flops_per_s", work), ("roofline_share", share)):
+        if not np.allclose(blocks[column], derived, rtol=1e-9, atol=0, equal_nan=True):
+            raise _damaged(name, f"{column} is not what it is derived from")
+    if (blocks["roofline_share"] > 1).any():
+        raise _damaged(name, "roofline_share is above 1: nothing can exceed its limit")
+
+
+def _holds(kind: type, cell: str) -> bool:
+    """Whether the cell is JSON of this kind."""
+    try:
+        return isinstance(json.loads(cell), kind)
+    except ValueError:
+        return False
+
+
+def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:
+    keys = list(zip(*(cells[column].tolist() for column in columns), strict=True))
+    return len(set(keys)) < len(keys)
+
+
+def _damaged(name: str, reason: str) -> UserError:
+    """The refusal of the file `name`, which cannot be trusted for this reason."""
+    return UserError(f"{name} is damaged: {reason}", "restore it with `git checkout`, or measure it again")
+
+
+def _check_header(table: pd.DataFrame, name: str) -> None:
+    """Refuse rows of another version, which also has other columns, and columns other than ours."""
+    versions = set(table["schema_version"]) if "schema_version" in table else set()
+    if foreign := sorted(versions - {str(SCHEMA_VERSION)}):
+        raise UserError(
+            f"{name} has schema version {', '.join(foreign)}, this harness reads {SCHEMA_VERSION}",
+            "measure it again, or check out the harness that wrote it",
+        )
+    if tuple(table.columns) != COLUMNS:
+        strange = sorted(set(table.columns) ^ set(COLUMNS)) or ["their order"]
+        raise UserError(
+            f"{name} is not a results file of this harness (its columns differ: {', '.join(strange[:5])})",
+            "give a file that `make bench` wrote",
+        )

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bench.machine.environment import find_differences
-from bench.machine.processor_identity import processor_key
+from bench.machine.identity import processor_key
 
 
 def format_environment(environment: Mapping[str, Any]) -> str:
@@ -16,17 +16,14 @@ def format_environment(environment: Mapping[str, Any]) -> str:
 
 
 def latest_environment(table: pd.DataFrame) -> dict[str, Any]:
-    """The environment of the file's latest row; empty if it is not a JSON object."""
+    """The environment of the file's latest row."""
     return parse_environment(table["environment"].iloc[-1])
 
 
 def parse_environment(cell: str) -> dict[str, Any]:
-    """The environment that a cell holds; empty if it is not a JSON object."""
-    try:
-        environment = json.loads(cell)
-    except ValueError:
-        return {}
-    return environment if isinstance(environment, dict) else {}
+    """The environment that a cell holds; `bench.results.csv_files` has seen that it is a JSON object."""
+    environment: dict[str, Any] = json.loads(cell)
+    return environment
 
 
 def environment_entry(environment: Any, *keys: str) -> Any:
@@ -48,8 +45,5 @@ def machine_key(environment: dict[str, Any]) -> tuple[str, ...]:
 
 
 def environment_differences(cell: str, other: str) -> list[str]:
-    """The entries in which two cells of the column `environment` differ; none if one is damaged."""
-    try:
-        return find_differences(json.loads(cell), json.loads(other))
-    except ValueError:
-        return []
+    """The entries in which two cells of the column `environment` differ."""
+    return find_differences(json.loads(cell), json.loads(other))

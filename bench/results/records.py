@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import STATUSES
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
@@ -27,12 +27,9 @@ NOT_TIMED = 0
 class LaunchStage(str, Enum):
     """What a launch is for."""
 
-    PARITY = "parity"
-    """Does the backend train like the reference? Dropout is off."""
-    SEARCH = "search"
-    """Which is the largest micro-batch that fits?"""
-    TIMED = "timed"
-    """How fast is it?"""
+    PARITY = "parity"  # does the backend train like the reference? Dropout is off
+    SEARCH = "search"  # which is the largest micro-batch that fits?
+    TIMED = "timed"  # how fast is it?
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +78,7 @@ class Block(Phase):
     last_loss: tuple[float, ...]  # of the block's last step
     loader_seconds: tuple[float | None, ...] = ()  # that the rank waited for batches; None: they were there
     loss_scale: float | None = None  # at the end; None: the loss is not scaled
-    skipped_steps: int | None = (
-        None  # since gradients overflowed, which is less work; None: the loss is not scaled
-    )
+    skipped_steps: int | None = None  # as gradients overflowed: less work; None: the loss is not scaled
     allocator_retries: tuple[int | None, ...] = ()  # of torch's on the device: it freed all it kept
 
     def __post_init__(self) -> None:
@@ -174,8 +169,6 @@ class TimedLibrary:
     backend: str  # whose ranks were asked
     # each rank's quickest products of every shape, while all of them multiplied
     ranks: tuple[tuple[Product, ...], ...]
-    # of each fact about the library's build, what it says
-    build: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,9 +49,8 @@ def _predict(settings: Sequence[str]) -> int:
     from bench.machine.source_code import git_commit
     from bench.results.atomic import reporting_write_errors
     from bench.scale import words
-    from bench.scale.assumed import precisions_of
     from bench.scale.facts import facts_of
-    from bench.scale.predict import scaling_rows
+    from bench.scale.predict import precisions_of, scaling_rows
 
     named = [setting.partition("=")[2] for setting in settings if setting.startswith("topology=")]
     if len(named) != 1 or "model" not in last_values(choose_own(settings)):
@@ -76,15 +75,9 @@ def _predict(settings: Sequence[str]) -> int:
     with reporting_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         SCALING.write(path, rows)
-    slower, faster = (list(scaling_rows(config, facts, topology, bandwidth=factor)) for factor in (0.5, 2.0))
-    tables = [
-        words.table(rows),
-        words.sensitivity(rows, slower, faster),
-        words.largest(config, facts, topology),
-    ]
     print_closing(
         words.answer(config, facts, topology, rows),
-        table="\n\n".join(tables),
+        table=words.table(rows),
         files=[path, *_render()],
         next_command=shlex.join([this_python(), "-m", "bench.scale", "--check"]),
         purpose="compares predictions with measurements",

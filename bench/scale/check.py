@@ -25,10 +25,13 @@ from bench.analysis.scale.steps import predict_step
 from bench.analysis.scale.tables import BYTES, IN_TURN, MEMORY, QUANTITIES, RATIO, SECONDS, seconds_of_one
 from bench.config.choices import DIVIDED
 from bench.errors import UserError
+from bench.machine.identity import processor_key
 from bench.results.collectives import sent_bytes
+from bench.results.environment_cell import latest_environment
 from bench.results.step_parts import TOGETHER, ModelFacts
 from bench.scale.facts import facts_of
 from bench.scale.measured import CONTROL_BYTES, Measured, merge_sizes, read_measured
+from bench.statistics.table_values import distinct_text
 
 DDP = "ddp"
 """The sharding whose ranks' parts are timed, and whose memory on one rank is where others start from."""
@@ -43,7 +46,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
         UserError: a file is damaged, or a model's shapes cannot be had.
     """
     known = read_measured(folder)
-    if len({comparison.processor for comparison in known}) > 1:
+    if len({processor_key(latest_environment(each.rows)) for each in known}) > 1:
         raise UserError(
             f"the files in {folder} are of several kinds of CPU", "keep those of each in a folder of its own"
         )
@@ -59,7 +62,7 @@ def check_rows(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
                 continue  # no rule says what it sends
             described = {
                 "machine": folder.parent.name,
-                "model": measured.model,
+                "model": distinct_text(measured.rows, "model"),
                 "backend": backend,
                 "sharding": sharding,
                 "link": measured.link,
@@ -115,20 +118,16 @@ class _CheckedBackend:
         measured, base = self.measured, self.base
         if base is None or (measured.ranks == 1 and self.backend == base):
             return
-        allocator, peak = measured.text(self.backend, "allocator"), _trained_bytes(measured, self.backend)
-        starts = (
-            (source, start)
-            for source in self.alone
-            if source.has_same(base, measured)
-            and (start := _trained_bytes(source, base)) is not None
-            and source.text(base, "allocator") == allocator
-        )
-        source, start = next(starts, (None, 0.0))
-        if source is not None and peak is not None:
-            activations = start - self._held_bytes(DDP, source, base, 0.0)
+        allocator, peak = measured.text(self.backend, "allocator"), measured.trained_bytes(self.backend)
+        for source in self.alone:
+            start = source.trained_bytes(base) if source.has_same(base, measured) else None
+            if peak is None or start is None or source.text(base, "allocator") != allocator:
+                continue
+            activations = start - self._held_bytes(DDP, source, base)
             sharding = measured.text(self.backend, "sharding")
-            predicted = self._held_bytes(sharding, measured, self.backend, activations)
+            predicted = activations + self._held_bytes(sharding, measured, self.backend)
             yield _row(MEMORY, Estimate.exactly(peak), Estimate.exactly(predicted))
+            return
 
     def seconds(self) -> Iterator[dict[str, Any]]:
         """Seconds of a step: of timed blocks, in turn with its parts, and as a ratio to DDP's."""
@@ -226,24 +225,15 @@ class _CheckedBackend:
             *(each.timed_sizes(each.backends) for each in near),
         )
 
-    def _held_bytes(self, sharding: str, comparison: Measured, backend: str, activations: float) -> float:
-        held = predict_memory(
+    def _held_bytes(self, sharding: str, comparison: Measured, backend: str) -> float:
+        return predict_memory(
             sharding=sharding,
             optimizer=comparison.text(backend, "optimizer"),
             parameters=self.facts.parameters,
             trainable=self.facts.trainable,
-            activations=activations,
-            world_sizes=[comparison.ranks],
+            ranks=comparison.ranks,
             device="cpu" if comparison.on_cpu else "cuda",
         )
-        return float(held.total[0])
-
-
-def _trained_bytes(measured: Measured, backend: str) -> float | None:
-    peak, runtime = measured.memory(backend, "peak"), measured.memory(backend, "runtime")
-    if not measured.on_cpu:  # libraries lie on the host
-        return peak
-    return None if peak is None or runtime is None else peak - runtime
 
 
 def _row(quantity: str, measured: Estimate, predicted: Estimate) -> dict[str, Any]:

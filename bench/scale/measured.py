@@ -13,11 +13,8 @@ from bench.analysis.scale.estimates import Dice, Estimate
 from bench.analysis.scale.network import TimedSize
 from bench.analysis.scale.steps import Parts
 from bench.config.overrides import last_values
-from bench.errors import UserError
-from bench.machine.processor_identity import processor_key
 from bench.results import csv_files
 from bench.results.collectives import SENT, Collective
-from bench.results.environment_cell import latest_environment
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import BACKWARD, COPIES, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.scale.links import PAYLOAD_SHARE
@@ -75,16 +72,6 @@ class Measured(ComparisonResults):
         """The world size."""
         return int(self.rows["world_size"].iloc[0])
 
-    @cached_property
-    def model(self) -> str:
-        """Its name."""
-        return distinct_text(self.rows, "model")
-
-    @cached_property
-    def processor(self) -> tuple[str, ...]:
-        """What it was measured on: only files of one kind belong together. A node of two has fewer cores."""
-        return processor_key(latest_environment(self.rows))
-
     def text(self, backend: str, column: str) -> str:
         """A cell that is the same in all rows of a backend."""
         return distinct_text(self.rows[self.rows["backend"] == backend], column)
@@ -114,23 +101,17 @@ class Measured(ComparisonResults):
             for kind, size, element, calls in zip(*columns, strict=True)
         }
 
-    def memory(self, backend: str, name: str) -> float | None:
-        """Bytes of a rank: median over launches."""
-        memory = self._of(backend, "memory")
-        sizes = memory.loc[memory["name"] == name, "whole_bytes"]
-        return None if sizes.empty else float(sizes.median())
+    def trained_bytes(self, backend: str) -> float | None:
+        """Bytes of a rank at its peak, median over launches; on a host without what lay there before."""
+        sizes = self._of(backend, "memory").groupby("name")["whole_bytes"].median()
+        if "peak" not in sizes or (self.on_cpu and "runtime" not in sizes):
+            return None
+        return float(sizes["peak"] - (sizes["runtime"] if self.on_cpu else 0.0))
 
     def part(self, backend: str, name: str) -> Estimate:
-        """Seconds of a part of a step, over launches.
-
-        Raises:
-            UserError: it was not timed.
-        """
+        """Seconds of a part of a step, over launches, of a backend that `has_parts`."""
         parts = self._of(backend, "part")
-        seconds = parts.loc[parts["name"] == name, "seconds"]
-        if seconds.empty:
-            raise UserError(f"{self.path} has no parts of {backend}", "measure it with measure.parts=step")
-        return spread_of(seconds)
+        return spread_of(parts.loc[parts["name"] == name, "seconds"])
 
     def timed_sizes(self, backends: Iterable[str]) -> dict[str, list[TimedSize]]:
         """Collectives that were timed alone, by kind and in order of size."""
@@ -149,16 +130,11 @@ class Measured(ComparisonResults):
             )
         return sizes
 
-    def parts_of(self, backend: str, dice: Dice, *, host: float | None = None) -> Parts:
-        """The parts of a step of a backend whose ranks can train apart.
+    def parts_of(self, backend: str, dice: Dice, *, host: float) -> Parts:
+        """The parts of a step of a backend under DDP, which `has_parts`.
 
-        Args:
-            backend: whose sharding is DDP.
-            dice: draws the seconds.
-            host: what a step takes besides; by default what the whole step takes longer than its parts.
-
-        Raises:
-            UserError: they were not timed.
+        `dice` draws the seconds. `host` are those that a step takes beside what DDP's takes longer than its
+        parts.
         """
         grad_accum = self.number(backend, "grad_accum")
         figures = {name: self.part(backend, name) for name in (FORWARD, BACKWARD, UPDATE, COPIES, WHOLE)}
@@ -171,7 +147,7 @@ class Measured(ComparisonResults):
             backward=drawn[BACKWARD],
             update=drawn[UPDATE],
             copies=drawn[COPIES],
-            host=np.full_like(drawn[FORWARD], beside if host is None else beside + host),
+            host=np.full_like(drawn[FORWARD], beside + host),
             grad_accum=grad_accum,
             elements_ready=elements,
             share_ready=shares,

@@ -18,8 +18,8 @@ from bench.analysis.scale.sendings import Sending, sendings
 from bench.analysis.scale.steps import Parts, StepSeconds, predict_step
 from bench.analysis.scale.topology import Topology, load
 from bench.results.step_parts import ModelFacts
-from bench.scale.assumed import COPY_BYTES, UPDATE_BYTES, ready_profile
 from bench.scale.facts import facts_of
+from bench.scale.predict import COPY_BYTES, UPDATE_BYTES, ready_profile
 from bench.statistics.intervals import Floats
 
 TOPOLOGY = "v100x8"

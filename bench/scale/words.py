@@ -1,15 +1,15 @@
 """What `make scale` says: the answer, and tables for a terminal."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from bench.analysis.scale.memory import largest_layers, predict_memory
+import pandas as pd
+
 from bench.analysis.scale.tables import COUNTED, WEAK
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
 from bench.results.step_parts import ModelFacts
-from bench.scale.predict import SHARDINGS, faster_at, kept_of
+from bench.scale.predict import SHARDINGS, faster_at
 
 Row = Mapping[str, Any]
 
@@ -58,58 +58,6 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def sensitivity(rows: Sequence[Row], slower: Sequence[Row], faster: Sequence[Row]) -> str:
-    """How throughput changes with half and with twice the bandwidth of all links."""
-    lines = ["predicted throughput with half, and with twice the bandwidth of all links:"]
-    for sharding in SHARDINGS:
-        tables = [_by_ranks(some, sharding) for some in (rows, slower, faster)]
-        cells = []
-        for ranks in WORLD_SIZES[1:]:
-            usual, less, more = (at[ranks]["predicted_samples_per_s"] for at in tables)
-            cells.append(f"{ranks:,} ranks {less / usual - 1:+.0%} {more / usual - 1:+.0%}")
-        lines.append(f"{sharding:9} {'; '.join(cells)}")
-    return "\n".join(lines)
-
-
-def largest(config: Config, facts: ModelFacts, topology: Topology) -> str:
-    """The largest model with such layers that fits, under every sharding."""
-    if not facts.layers or facts.trainable != facts.parameters:
-        return ""
-    lines = [
-        f"largest model of such layers that is predicted to fit with {config.micro_batch} samples a rank:"
-    ]
-    each = facts.layer_parameters / facts.layers
-    beside = facts.parameters - facts.layer_parameters
-    for sharding in SHARDINGS:
-        cells = []
-        for ranks in WORLD_SIZES:
-            kept = kept_of(facts, sharding, config)
-            layers = largest_layers(
-                partial(_held, facts, kept, sharding, ranks), memory_bytes=topology.device.memory_bytes.value
-            )
-            size = (beside + layers * each) / 1e9
-            fits = f"{layers:,} layers, {size:,.1f} B" if layers else "none"
-            cells.append(f"{ranks:,} ranks {fits}")
-        lines.append(f"{sharding:9} {'; '.join(cells)}")
-    return "\n".join(lines)
-
-
-def _held(facts: ModelFacts, kept: tuple[int, int], sharding: str, ranks: int, layers: int) -> float:
-    """Bytes that a rank holds of a model with so many of these layers."""
-    parameters = facts.parameters + (layers - facts.layers) * facts.layer_parameters / facts.layers
-    total, in_layers = kept
-    held = predict_memory(
-        sharding=sharding,
-        optimizer="adamw",
-        parameters=round(parameters),
-        trainable=round(parameters),
-        activations=total + (layers - facts.layers) * in_layers / facts.layers,
-        world_sizes=[ranks],
-        device="cuda",
-    )
-    return float(held.total[0])
-
-
 def check_answer(checked: Sequence[Row], published: Sequence[Row]) -> str:
     """How far predictions are from measurements."""
     errors: dict[str, list[float]] = {}
@@ -126,29 +74,18 @@ def check_answer(checked: Sequence[Row], published: Sequence[Row]) -> str:
 
 def check_table(checked: Sequence[Row]) -> str:
     """Every point."""
-    if not checked:
-        return ""
-    lines = [
-        f"{'model':14} {'backend':24} {'ranks':>5} {'link':12} {'quantity':26} "
-        f"{'measured':>12} {'predicted':>12} error"
-    ]
-    lines += [
-        f"{row['model']:14} {row['backend']:24} {row['ranks']:5} {row['link']:12} {row['quantity']:26} "
-        f"{row['measured']:12.6g} {row['predicted']:12.6g} {row['error']:+.1%}"
-        for row in checked
-    ]
-    return "\n".join(lines)
+    columns = ["model", "backend", "ranks", "link", "quantity", "measured", "predicted", "error"]
+    formats = {"measured": "{:.6g}".format, "predicted": "{:.6g}".format, "error": "{:+.1%}".format}
+    return pd.DataFrame(checked)[columns].to_string(index=False, formatters=formats) if checked else ""
 
 
 def published_table(published: Sequence[Row]) -> str:
     """Every published ratio."""
-    lines = [f"{'model':20} {'engine':10} {'published':>9} predicted [95 %]"]
-    lines += [
-        f"{row['model']:20} {row['engine']:10} {row['published_ratio']:9.2f} {row['predicted_ratio']:.2f} "
-        f"[{row['predicted_ratio_low']:.2f}, {row['predicted_ratio_high']:.2f}] {row['error']:+.0%}"
-        for row in published
-    ]
-    return "\n".join(lines)
+    columns = ["model", "engine", "published_ratio"]
+    columns += ["predicted_ratio", "predicted_ratio_low", "predicted_ratio_high", "error"]
+    return pd.DataFrame(published)[columns].to_string(
+        index=False, float_format="{:.2f}".format, formatters={"error": "{:+.0%}".format}
+    )
 
 
 def _short(number: float) -> str:

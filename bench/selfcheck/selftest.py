@@ -17,7 +17,6 @@ the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTER
 import argparse
 import dataclasses
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,13 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure what is missing, print what was found, and return the exit status."""
     parser = command_parser("bench.selfcheck.selftest", __doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
-    names = sorted({case.name for cases in CASES.values() for case in cases})
-    parser.add_argument("--case", choices=names, help="only this kind")
     parser.add_argument(
         "--gather", action="store_true", help="keep what other machines and commits have measured"
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="start no comparison after so long"
     )
     options = parser.parse_intermixed_args(arguments)
     given = " ".join(sys.argv[1:] if arguments is None else arguments)
@@ -108,12 +102,12 @@ def _run(options: argparse.Namespace, command: str) -> int:
     config = compose(["study=selftest", *options.overrides])
     resident, folder = config.measure.resident, Path(config.results_dir)
     paths = {name: folder / f"{resident}.{name}.csv" for name in TABLES}
-    cases = [case for case in CASES[resident] if options.case in (None, case.name)]
-    lines = {case.name: _overrides_of(case, options.overrides) for case in CASES[resident]}
+    cases = CASES[resident]
+    lines = {case.name: _overrides_of(case, options.overrides) for case in cases}
     earlier = _read_earlier(paths, lines, gather=options.gather)
-    verdicts = _measure_missing(paths, folder / "runs" / resident, cases, lines, earlier, options.minutes)
-    planted = {share for case in CASES[resident] for share in case.slowed_by.values() if share}
-    wanted = sum(case.comparisons for case in CASES[resident])
+    verdicts = _measure_missing(paths, folder / "runs" / resident, cases, lines, earlier)
+    planted = {share for case in cases for share in case.slowed_by.values() if share}
+    wanted = sum(case.comparisons for case in cases)
     made = len(_comparisons_in(verdicts))
     right = made > 0 and passed(verdicts, planted)
     print_closing(
@@ -145,19 +139,15 @@ def _measure_missing(
     cases: Sequence[KnownCase],
     lines: Mapping[str, Sequence[str]],
     earlier: tuple[pd.DataFrame, pd.DataFrame],
-    minutes: float,
 ) -> pd.DataFrame:
     """Measure into `raw` what is not among the verdicts and rounds of `earlier`; the verdicts of all."""
-    started, console = time.monotonic(), Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False)
     verdicts, rounds = earlier
     for case in cases:
         for first in range(1, case.comparisons + 1, case.measured_as_one):
             numbers = range(first, first + case.measured_as_one)
             if {(case.name, number) for number in numbers} <= _comparisons_in(verdicts):
                 continue
-            if time.monotonic() - started > 60 * minutes:
-                console.print(f"stopped after {minutes:g} minutes; the next call goes on")
-                return verdicts
             several = f" to {numbers[-1]}" if len(numbers) > 1 else ""
             console.print(f"self-test: {case.name} {first}{several} of {case.comparisons}")
             rows = _measure_rows(lines[case.name], f"{case.name}-{first}", raw)

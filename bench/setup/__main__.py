@@ -7,14 +7,14 @@ and no syntax newer than Python 3.8: any Python can start them, and they find th
 from __future__ import annotations
 
 import argparse
+import io
 import signal
 import sys
 
 from bench.errors import UserError
 from bench.setup.checkout import ROOT
 from bench.setup.choice import DEVICES
-from bench.setup.commands import INTERRUPTS
-from bench.setup.install import set_up
+from bench.setup.install import INTERRUPTS, set_up
 from bench.setup.recipes import STACKS
 
 
@@ -35,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--cpu-adam", action="store_true", help="also compile DeepSpeed's Adam for CPUs; stays so"
     )
     options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a path may have characters that the terminal lacks
     for number in INTERRUPTS:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so shall we
             signal.signal(number, signal.default_int_handler)

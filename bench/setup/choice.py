@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
@@ -56,43 +55,6 @@ def recorded_choice(env: Path) -> Choice | None:
         return Choice(**json.loads(choice_file(env).read_text()))
     except (FileNotFoundError, ValueError, TypeError):  # none yet, or cut off in writing it
         return None
-
-
-def choose(
-    env: Path,
-    pythons: tuple[str, ...],
-    capabilities: tuple[str, str],
-    device: str | None = None,
-    *,
-    cpu_adam: bool = False,
-) -> Choice:
-    """Return what the environment is to be made of: as recorded, where nothing else is asked for.
-
-    Args:
-        env: the environment's folder.
-        pythons: the supported versions, such as "3.11".
-        capabilities: of the GPUs that will do, the oldest and the newest; empty: there is no newest.
-        device: one of `DEVICES`; "cuda" looks at GPUs again; None: as recorded, or what the machine has.
-        cpu_adam: adds DeepSpeed's Adam for CPUs.
-
-    Raises:
-        UserError: no suitable Python is there, or the driver does not answer.
-    """
-    choice = recorded_choice(env)
-    if choice is None:
-        choice = Choice(*find_python(pythons), device or device_here())
-    elif not Path(choice.python).exists() or minor(choice.version) not in pythons:
-        python, number = find_python(pythons)
-        choice = dataclasses.replace(choice, python=python, version=number)
-    architectures = choice.architectures
-    device_asked, device = device, device or choice.device
-    if device != "cuda":
-        architectures = ""
-    elif device_asked or not architectures:
-        architectures = find_architectures(capabilities, architectures)
-    return dataclasses.replace(
-        choice, device=device, architectures=architectures, cpu_adam=cpu_adam or choice.cpu_adam
-    )
 
 
 def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:

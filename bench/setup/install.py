@@ -16,15 +16,22 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.setup import commands
-from bench.setup.choice import choice_file, choose, recorded_choice
+from bench.setup.choice import (
+    Choice,
+    choice_file,
+    device_here,
+    find_architectures,
+    find_python,
+    minor,
+    recorded_choice,
+)
 from bench.setup.recipes import Stack
 from bench.setup.stage import SetupStage, pending
 from bench.setup.surroundings import check_system, describe_gpus
@@ -38,15 +45,20 @@ CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 POLL_SECONDS = 0.05
 """How often it is looked whether a command has ended."""
 
+SECONDS_TO_STOP = 10
+"""How long an interrupted command may clean up before it is killed."""
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam: bool = False) -> None:
-    """Bring the stack's environment in this checkout to completion; arguments as of `choose`.
+    """Bring the stack's environment in this checkout to completion; `device` and `cpu_adam` as in `choose`.
 
     Raises:
         UserError: if the machine lacks something, or a command fails.
     """
     env = checkout / stack.folder
-    choice = choose(env, stack.pythons, stack.capabilities, device, cpu_adam=cpu_adam)
+    choice = choose(stack, env, device, cpu_adam=cpu_adam)
     if choice != recorded_choice(env) or pending(stack.stages(checkout, env, choice), env):
         if env.is_symlink():  # of another checkout, which may be measuring with it
             raise UserError(
@@ -57,7 +69,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
             env.mkdir(parents=True, exist_ok=True)
             with locked(checkout / f"{stack.folder}.lock") as lock:
                 # Another set-up may have chosen, and finished, while this one waited.
-                choice = choose(env, stack.pythons, stack.capabilities, device, cpu_adam=cpu_adam)
+                choice = choose(stack, env, device, cpu_adam=cpu_adam)
                 stages = stack.stages(checkout, env, choice)
                 if recorded_choice(env) is None:  # else what is on the disk may be what it needs
                     check_system(stack, checkout, choice.device)
@@ -73,6 +85,32 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
                 "make room, make it writable, or call make in a checkout of your own",
             ) from None
     say(f"{stack.folder} is complete ({choice}).")
+
+
+def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Choice:
+    """Return what the environment is to be made of: as recorded, where nothing else is asked for.
+
+    The device "cuda" looks at GPUs again, None leaves it as recorded, or takes what the machine has. With
+    `cpu_adam` DeepSpeed's Adam for CPUs is added.
+
+    Raises:
+        UserError: no suitable Python is there, or the driver does not answer.
+    """
+    choice = recorded_choice(env)
+    if choice is None:
+        choice = Choice(*find_python(stack.pythons), device or device_here())
+    elif not Path(choice.python).exists() or minor(choice.version) not in stack.pythons:
+        python, number = find_python(stack.pythons)
+        choice = dataclasses.replace(choice, python=python, version=number)
+    architectures = choice.architectures
+    device_asked, device = device, device or choice.device
+    if device != "cuda":
+        architectures = ""
+    elif device_asked or not architectures:
+        architectures = find_architectures(stack.capabilities, architectures)
+    return dataclasses.replace(
+        choice, device=device, architectures=architectures, cpu_adam=cpu_adam or choice.cpu_adam
+    )
 
 
 def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: int) -> None:
@@ -98,14 +136,12 @@ def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: in
                 say(f"[{stages.index(stage) + 1}/{len(stages)}] {stage.name}: {stage.does} ...")
                 del left[stage]
                 running.append(RunningStage(stage, checkout, env, lock))
-            show(", ".join(f"{run.stage.name} {run.seconds:.0f} s" for run in running))
             time.sleep(POLL_SECONDS)
             for run in [run for run in running if run.has_ended()]:
                 running.remove(run)
                 run.stage.stamp(env).write_text(todo[run.stage])
                 say(f"      {run.stage.name}: done after {run.seconds:.0f} s")
     finally:
-        show("")
         for run in running:
             run.stop()
             say(f"      {run.stage.name}: stopped after {run.seconds:.0f} s")
@@ -159,7 +195,7 @@ class RunningStage:
     def stop(self) -> None:
         """End the command that runs, and all that it has started."""
         if self._process and self._process.poll() is None:
-            commands.end(self._process)
+            end(self._process)
 
     def _start_next(self) -> bool:
         command = next(self._commands, None)
@@ -168,9 +204,7 @@ class RunningStage:
         with self.stage.log(self._env).open("ab") as output:
             output.write(f"$ {shlex.join(command)}\n".encode())
             output.flush()
-            self._process = commands.start(
-                command, self._checkout, self._variables, output.fileno(), self._lock
-            )
+            self._process = start(command, self._checkout, self._variables, output.fileno(), self._lock)
         return True
 
     def _make_variables(self) -> dict[str, str]:
@@ -199,6 +233,65 @@ class RunningStage:
         return UserError("\n".join([*(f"    {line}" for line in tail), sentence]))
 
 
+def start(
+    command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, which `end` ends with all that it has started.
+
+    It inherits the lock: if this process is killed, the next set-up waits until it has ended too.
+    """
+    process = None
+    try:
+        with interrupts_held_back():  # otherwise one during the start would leave a process without an owner
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+    except KeyboardInterrupt:
+        if process:
+            end(process)
+        raise
+    return process
+
+
+@contextlib.contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Delay a KeyboardInterrupt until the block has ended.
+
+    By a handler, not by the signals' mask, which the started process would inherit.
+    """
+    received: list[int] = []
+    numbers = [number for number in INTERRUPTS if signal.getsignal(number) == signal.default_int_handler]
+    for number in numbers:
+        signal.signal(number, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.default_int_handler)
+    if received:
+        raise KeyboardInterrupt
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a session's leader and all that it started, after some seconds to clean up."""
+    ended = contextlib.suppress(ProcessLookupError)
+    try:
+        with ended, contextlib.suppress(subprocess.TimeoutExpired):
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(SECONDS_TO_STOP)
+    finally:
+        with ended:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[int]:
     """Hold the lock on a file, wait for it if need be, and yield its descriptor.
@@ -216,11 +309,4 @@ def locked(path: Path) -> Iterator[int]:
 
 def say(line: str) -> None:
     """Print without buffering, also into a file or a pipe."""
-    show("")
     print(line, flush=True)
-
-
-def show(line: str) -> None:
-    """Let a terminal's last line say what runs; the next line takes its place."""
-    if sys.stdout.isatty():
-        print(f"\r\x1b[K{line}", end="", flush=True)

@@ -1,9 +1,10 @@
 """What is installed: the environment of each stack (a set of versions that belong together), by its packages.
 
 One comparison may hold backends of several: each backend's ranks run on the interpreter of its own stack, and
-the coordinator on the one that it was started with.
+the coordinator on the one that it was started with. `python -m bench.setup.stacks` prints this one as JSON.
 """
 
+import dataclasses
 import functools
 import importlib.metadata
 import json
@@ -37,16 +38,6 @@ REQUIREMENTS = {"ort": ("ort-cpu.txt", "ort-gpu.txt"), "modern": ("modern.txt",)
 
 SECONDS = 60
 """How long an interpreter may take to list its packages: a tenth of one, or far longer from a cold disk."""
-
-# Of a package that is there twice, the first on the path is the one that is imported. What has no name is
-# what a removal has left.
-LIST = f"""
-import importlib.metadata, json, platform, sys
-listed = importlib.metadata.distributions(path=[*sys.path, sys.prefix + "/{CUDA11}"])
-packages = {{each.metadata["Name"]: each.version for each in reversed([*listed])}}
-packages.pop(None, None)
-print(json.dumps({{"python": platform.python_version(), "packages": packages, "prefix": sys.prefix}}))
-"""
 
 
 @dataclass(frozen=True)
@@ -107,11 +98,10 @@ def find_cuda_compiler(prefix: Path) -> Path | None:
 @functools.cache
 def installed_here() -> Installed:
     """Return this process's environment."""
-    folders = [*sys.path, f"{sys.prefix}/{CUDA11}"]
-    listed = [
-        (each.metadata["Name"], each.version) for each in importlib.metadata.distributions(path=folders)
-    ]
-    packages = {name: version for name, version in reversed(listed) if name}  # as in LIST
+    listed = importlib.metadata.distributions(path=[*sys.path, f"{sys.prefix}/{CUDA11}"])
+    # Of a package that is there twice, the first on the path is the one that is imported.
+    # What a removal has left has no name.
+    packages = {name: each.version for each in reversed([*listed]) if (name := each.metadata["Name"])}
     return Installed(sys.executable, Path(sys.prefix), platform.python_version(), packages)
 
 
@@ -120,9 +110,18 @@ def _installed_at(interpreter: Path) -> Installed | None:
     """An environment by its interpreter; asked once, since nothing is installed meanwhile."""
     try:
         answer = subprocess.run(
-            [interpreter, "-c", LIST], capture_output=True, timeout=SECONDS, check=True, text=True
+            [interpreter, "-m", "bench.setup.stacks"],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+            text=True,
         )
         listed = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return Installed(str(interpreter), Path(listed["prefix"]), listed["python"], listed["packages"])
+
+
+if __name__ == "__main__":
+    print(json.dumps(dataclasses.asdict(installed_here()), default=str))

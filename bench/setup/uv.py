@@ -13,28 +13,18 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-SEPARATORS = {
-    "UV_DEFAULT_INDEX": "",
-    "UV_INDEX": " ",
-    "UV_FIND_LINKS": ",",
-    "UV_INSECURE_HOST": " ",
-    "UV_HTTP_TIMEOUT": "",
-    "SSL_CERT_FILE": "",
-    "ALL_PROXY": "",
-}
-"""What stands between the values of a variable of uv; nothing where it takes a single one."""
-
 VARIABLES = {
-    "index-url": "UV_DEFAULT_INDEX",
-    "extra-index-url": "UV_INDEX",
-    "find-links": "UV_FIND_LINKS",
-    "trusted-host": "UV_INSECURE_HOST",
-    "timeout": "UV_HTTP_TIMEOUT",
-    "default-timeout": "UV_HTTP_TIMEOUT",
-    "cert": "SSL_CERT_FILE",
-    "proxy": "ALL_PROXY",
+    "index-url": ("UV_DEFAULT_INDEX", ""),
+    "extra-index-url": ("UV_INDEX", " "),
+    "find-links": ("UV_FIND_LINKS", ","),
+    "trusted-host": ("UV_INSECURE_HOST", " "),
+    "timeout": ("UV_HTTP_TIMEOUT", ""),
+    "default-timeout": ("UV_HTTP_TIMEOUT", ""),
+    "cert": ("SSL_CERT_FILE", ""),
+    "proxy": ("ALL_PROXY", ""),
 }
-"""The variable of uv for each setting of pip that says where packages come from."""
+"""The variable of uv for each setting of pip that says where packages come from, and what stands between its
+values; nothing where it takes a single one."""
 
 LIKE_PIP = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "true"}
 """The newest version of all indexes is taken, and the system's certificates count, as pip does."""
@@ -61,8 +51,8 @@ def translate(listing: str, environ: Mapping[str, str], default_index: str) -> d
             name, _, value = line.partition("=")
             where, _, setting = name.rpartition(".")
             if where == section and setting in VARIABLES:
-                variable = VARIABLES[setting]
-                variables[variable] = SEPARATORS[variable].join(str(ast.literal_eval(value)).split())
+                variable, separator = VARIABLES[setting]
+                variables[variable] = separator.join(str(ast.literal_eval(value)).split())
     own_order = not {"UV_INDEX", "UV_DEFAULT_INDEX"} & environ.keys()
     if "UV_INDEX" in variables and own_order:
         *earlier, last = variables["UV_INDEX"].split()

@@ -9,10 +9,16 @@ import pandas as pd
 
 from bench.config.choices import OTHER_UPDATES
 from bench.results.column_arrays import ColumnArrays
-from bench.statistics.backend_blocks import BackendBlocks, blocks_by_backend, highest, loader_share
+from bench.statistics.backend_blocks import (
+    BackendBlocks,
+    MemoryParts,
+    blocks_by_backend,
+    divide_peak,
+    highest,
+    loader_share,
+)
 from bench.statistics.comparability import choices_of, describe_permitted_differences, find_inequalities
 from bench.statistics.intervals import Speedup, half_width, speedup_of_launches, verdict
-from bench.statistics.memory_parts import MemoryParts, divide_peak
 
 PYTORCH = ("eager", "compile")
 """The engines that are PyTorch itself."""

@@ -1,7 +1,8 @@
-"""What the table of a comparison says as a whole: the value of a column, and how batches were chosen."""
+"""What the table of a comparison says: values of columns, how it was measured, throughput of its blocks."""
 
 import json
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
@@ -24,3 +25,21 @@ def at_largest_batch(rows: pd.DataFrame) -> bool:
 def latest_overrides(rows: pd.DataFrame) -> list[str]:
     """The overrides of Hydra that make the comparison again, as its latest row has them."""
     return [str(override) for override in json.loads(rows["overrides"].iloc[-1])]
+
+
+def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
+    """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
+    valid = rows[(rows["backend"] == backend) & (rows["status"] == "ok")]
+    index = pd.MultiIndex.from_frame(valid[["launch", "round"]])
+    values = np.log(valid["samples_per_s"].to_numpy(float))
+    return pd.Series(values, index=index, name="samples_per_s")
+
+
+def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
+    """Log ratio of samples/s in each round where both sides are valid, by (launch, round)."""
+    return (log_throughput(rows, backend) - log_throughput(rows, reference)).dropna()
+
+
+def stopped_by_width(*tables: pd.DataFrame) -> bool:
+    """Whether `measure.until` chose the number of launches of any of these comparisons."""
+    return any(bool(rows["until"].notna().any()) for rows in tables)

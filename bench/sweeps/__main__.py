@@ -48,15 +48,15 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
     from bench.sweeps.fitted_plan import fit_to_machine
     from bench.sweeps.made_images import make_images
     from bench.sweeps.plan_file import load_plan, select_parts
-    from bench.sweeps.runner import Sweep
-    from bench.sweeps.time_limit import parse_minutes
+    from bench.sweeps.runner import Sweep, parse_minutes
 
     pairs = [setting.partition("=") for setting in settings]
     own = {key: value for key, _, value in pairs if key in OWN_KEYS}
     overrides = ["".join(pair) for pair in pairs if pair[0] not in OWN_KEYS]
     seconds = parse_minutes(own.get("minutes"))
     plan = load_plan(plan_name)
-    parts = select_parts(plan, _names(own.get("parts")), _names(own.get("model")))
+    chosen = (own[key].split(",") if key in own else None for key in ("parts", "model"))
+    parts = select_parts(plan, *chosen)
     if plan.images is not None:
         make_images(Path(plan.images))
     console = Console(stderr=True, highlight=False)
@@ -82,10 +82,6 @@ def _run(plan_name: str, settings: Sequence[str], started: float) -> int:
         return LEFT_TO_MEASURE
     failed = outcome.failures and not plan.failures_are_results
     return 1 if failed or outcome.untracked else 0
-
-
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else text.split(",")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.config.sizes import PUBLISHED
 from bench.machine.hardware import available_cores, memory_bytes
+from bench.machine.identity import name_processor
 from bench.machine.processor import describe_processor
-from bench.machine.processor_identity import name_processor
 from bench.results.atomic import write_atomically
-from bench.sweeps.fit import ModelTrial, SizeChoice, choose, trial_size
+from bench.sweeps.fit import ModelTrial, SizeChoice, TrialFailed, choose, train_shortly, trial_size
 from bench.sweeps.plan_file import Fit, Plan, PlanPart
-from bench.sweeps.trials import TrialFailed, train_shortly
 
 FILE = "choices.json"
 """In the results folder of the plan: what was chosen stays, so that the next call goes on with the same."""
@@ -67,7 +66,6 @@ def fit_to_machine(
 class UnsizedModel:
     """A model that is to be measured, of a size that is still to be chosen."""
 
-    part: str  # of the plan
     model: str
     line: list[str]  # the overrides of its comparison, but for the size
     common: list[str]  # those of the whole plan
@@ -120,14 +118,6 @@ class Fitting:
             left -= choice.expected_s
             self._keep(candidate, trials[candidate.model], choice)
 
-    def candidates_of(self, part: str) -> list[UnsizedModel]:
-        """The models of a part that are measured."""
-        return [
-            candidate
-            for candidate in self.candidates
-            if candidate.part == part and candidate.model not in self.unmeasured
-        ]
-
     def _run_trials(self, begun: Container[str]) -> dict[str, ModelTrial]:
         """Trials of every model of which no results were begun, as far as it can be tried."""
         trials: dict[str, ModelTrial] = {}
@@ -168,21 +158,21 @@ def _candidate(plan: Plan, fit: Fit, part: PlanPart, model: str, overrides: Sequ
     backends = plan.backend_overrides(overrides)
     particular = [*part.overrides_by_model.get(model, []), *fit.by_model.get(model, [])]
     line = [f"model={model}", *backends, *fit.overrides, *part.overrides, *particular, *overrides]
-    return UnsizedModel(
-        part=part.name, model=model, line=line, common=plan.common, config=compose([*plan.common, *line])
-    )
+    return UnsizedModel(model=model, line=line, common=plan.common, config=compose([*plan.common, *line]))
 
 
 def _fitted(fit: Fit, part: PlanPart, fitting: Fitting) -> PlanPart:
     """The part with what was chosen of its models, and how long each is expected to take."""
     by_model: dict[str, list[str]] = {}
     expected: dict[str, float] = {}
-    for candidate in fitting.candidates_of(part.name):
-        model, choice = candidate.model, fitting.choices.models[candidate.model].choice
+    for model, particular in part.overrides_by_model.items():
+        if model in fitting.unmeasured:
+            continue
+        choice = fitting.choices.models[model].choice
         size = [] if choice.size == PUBLISHED else [f"model.size={choice.size}"]
         resident = [] if choice.resident == "all" else ["measure.resident=one"]
-        own = [*part.overrides_by_model.get(model, []), *fit.by_model.get(model, [])]
-        by_model[model], expected[model] = [*own, *size, *resident], choice.expected_s
+        by_model[model] = [*particular, *fit.by_model.get(model, []), *size, *resident]
+        expected[model] = choice.expected_s
     return msgspec.structs.replace(
         part, models=by_model, overrides=[*fit.overrides, *part.overrides], expected_by_model=expected
     )

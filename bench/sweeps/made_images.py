@@ -38,14 +38,7 @@ def make_images(folder: Path, count: int = IMAGES) -> None:
         place = folder / "train" / CLASSES[number % len(CLASSES)]
         place.mkdir(parents=True, exist_ok=True)
         picture.save(place / f"{number}.jpg", quality=90)
-    _write_processor(folder / "processor")
-    finished.write_text(json.dumps(wanted), encoding="utf-8")
-
-
-def _write_processor(folder: Path) -> None:
-    """What google/vit-base-patch16-224 has in its preprocessor_config.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = {
+    settings = {  # of google/vit-base-patch16-224
         "image_processor_type": "ViTImageProcessor",
         "do_resize": True,
         "do_rescale": True,
@@ -54,4 +47,7 @@ def _write_processor(folder: Path) -> None:
         "image_std": [0.5, 0.5, 0.5],
         "size": {"height": TRAINED_SIZE, "width": TRAINED_SIZE},
     }
-    (folder / "preprocessor_config.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")
+    processor = folder / "processor"
+    processor.mkdir(exist_ok=True)
+    (processor / "preprocessor_config.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")
+    finished.write_text(json.dumps(wanted), encoding="utf-8")

@@ -1,26 +1,30 @@
 """Measures the comparisons of a plan one after the other; says what is done, what failed and what is left."""
 
 import math
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from rich.console import Console
 
+from bench.errors import UserError
 from bench.measure.comparison import measure_comparison
 from bench.report.build import render_report, write_methods, write_support
 from bench.report.files import reported_folders
 from bench.results.atomic import reporting_write_errors
-from bench.sweeps import time_limit
-from bench.sweeps.comparisons import PlannedComparison
+from bench.sweeps.comparisons import PlannedComparison, config_to_measure, failed_backends, is_complete
 from bench.sweeps.plan_file import Plan
-from bench.sweeps.progress import config_to_measure, failed_backends, is_complete
-from bench.sweeps.time_limit import OutOfTime, interrupted_after
 from bench.tracking.track import track
 
+SECONDS_TO_END = 20
+"""Seconds of a limited call that are kept for ending what runs and for the summary."""
+
 QUICK_SUMMARIES = {"methods": write_methods, "support": write_support}
-"""Summaries that take no time, so that they are rebuilt after each comparison, and not only at the end."""
+"""Summaries that are rebuilt in place of the machine's report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +85,10 @@ class Sweep:
         The first comparison is begun in any case: one that never fits gets on by what each call adds.
         """
         missing = self.announce()
-        began, measured = self.clock(), 0
+        measured = 0
         untracked: list[str] = []
-        summary: Sequence[Path] | None = None
         for number, comparison in enumerate(missing, start=1):
-            remaining = self.deadline - time_limit.SECONDS_TO_END - self.clock()
+            remaining = self.deadline - SECONDS_TO_END - self.clock()
             if remaining <= 0 or (number > 1 and remaining < comparison.expected_s):
                 break
             self.console.rule(f"{comparison}, {number} of {len(missing)}", style="none")
@@ -102,16 +105,11 @@ class Sweep:
             for sentence in (*tracked.logged, *tracked.failed):
                 self._say(sentence)
             untracked += tracked.failed
-            if self.plan.summary in QUICK_SUMMARIES:
-                summary = self._update_summary()
-        if summary is None:
-            summary = self._update_summary()
-        self._compare_times(missing[:measured], self.clock() - began)
         left = missing[measured:]
         done = [comparison for comparison in self.comparisons if comparison not in left]
         return SweepOutcome(
             total=len(self.comparisons),
-            files=summary[:2],
+            files=self._update_summary()[:2],
             left=left,
             untracked=untracked,
             failures={
@@ -137,15 +135,6 @@ class Sweep:
             self._say(refusal)
         return files
 
-    def _compare_times(self, measured: Sequence[PlannedComparison], seconds: float) -> None:
-        """Say how long it took, where it was said how long it would take."""
-        if measured and all(comparison.expected_s for comparison in measured):
-            expected = math.fsum(comparison.expected_s for comparison in measured)
-            self._say(
-                f"announced for {len(measured)} comparisons: {expected / 60:.0f} minutes; they took "
-                f"{seconds / 60:.0f}"
-            )
-
     def _say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
 
@@ -154,3 +143,43 @@ def _duration(comparisons: Sequence[PlannedComparison]) -> str:
     """`, about 12 minutes`, or nothing if the plan does not say of each how long it takes."""
     seconds = [comparison.expected_s for comparison in comparisons]
     return f", about {math.fsum(seconds) / 60:.0f} minutes" if all(seconds) else ""
+
+
+class OutOfTime(KeyboardInterrupt):
+    """The time of the call is over, but for what it takes to tidy up."""
+
+
+def parse_minutes(text: str | None) -> float:
+    """The seconds that a call may take; infinite if nothing is said.
+
+    Raises:
+        UserError: it is no number, or too little for anything.
+    """
+    if text is None:
+        return math.inf
+    try:
+        seconds = 60 * float(text)
+    except ValueError:
+        seconds = 0.0
+    if not SECONDS_TO_END < seconds < math.inf:
+        raise UserError(f"minutes={text} must be a number above {SECONDS_TO_END / 60:.2f}.")
+    return seconds
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime within, when so many seconds have passed."""
+    if math.isinf(seconds):
+        yield
+        return
+
+    def interrupt(_: int, __: object) -> NoReturn:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

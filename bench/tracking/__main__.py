@@ -39,15 +39,15 @@ def _log(words: Sequence[str]) -> int:
     check_trackers(config)
     for file in files:
         csv_files.read(file)
-    failed = False
+    status = 0
     for file in files:
         outcome = track(file, config.track)
         for sentence in outcome.logged:
             print(sentence)
         for sentence in outcome.failed:
             print(sentence, file=sys.stderr)
-        failed = failed or bool(outcome.failed)
-    return int(failed)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from typing import Any
 from bench.errors import PASSED
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
 from bench.report.content.collection import ReportedComparison
-from bench.report.pages.comparison import render_comparison
 from bench.report.render.markdown import escaped
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
+from tests.support.reports import render_comparison
 
 SETTINGS = (
     *("comparison", "command", "started_at", "git_commit", "stack", "reference"),
@@ -85,7 +85,7 @@ def content_of(comparison: ReportedComparison, folder: Path) -> TrackedCompariso
         passed=all(summary.status in PASSED for summary in comparison.summaries),
         settings=_settings(comparison),
         backends=[_backend(comparison, summary) for summary in comparison.summaries],
-        page=page.read_text(encoding="utf-8"),
+        page=text,
         files=(comparison.path, page),
     )
 

@@ -16,7 +16,7 @@ import msgspec
 from bench.config.track import Track
 from bench.report.content.collection import read_comparison
 from bench.tracking.content import content_of
-from bench.tracking.track import TrackAnswer
+from bench.tracking.track import Answer
 
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -31,7 +31,8 @@ def main() -> None:
     """Log to every tracker; one that fails stops no other. The answer is brought up to date after each."""
     os.environ.update(QUIET)
     csv, track = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[str, Track])
-    answer = TrackAnswer()
+    answer: Answer = {}, {}
+    logged, failed = answer
     folder = Path(track.folder)
     with tempfile.TemporaryDirectory(prefix="bench-tracking-") as temporary:
         content = content_of(read_comparison(Path(csv)), Path(temporary))
@@ -39,9 +40,9 @@ def main() -> None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 tracker = importlib.import_module(f"bench.tracking.{name}_tracker")
-                answer.logged[name] = tracker.log(content, getattr(track, name), folder)
+                logged[name] = tracker.log(content, getattr(track, name), folder)
             except (Exception, SystemExit) as error:  # whatever a library raises
-                answer.failed[name] = _words(error)
+                failed[name] = _words(error)
             Path(sys.argv[1]).write_bytes(msgspec.json.encode(answer))
 
 

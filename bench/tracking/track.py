@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -18,13 +18,8 @@ from bench.setup.checkout import ROOT
 
 COMMAND = (sys.executable, "-m", "bench.tracking.process")
 
-
-@dataclass(frozen=True, kw_only=True)
-class TrackAnswer:
-    """The answer of the process that logs, in JSON."""
-
-    logged: dict[str, str] = field(default_factory=dict)  # by tracker, where it went
-    failed: dict[str, str] = field(default_factory=dict)  # by tracker, why not
+Answer = tuple[dict[str, str], dict[str, str]]
+"""What the process that logs answers in JSON: by tracker, where it went, and why another failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +42,13 @@ def track(csv: Path, settings: Track, command: Sequence[str] | None = None) -> T
         answer_path, log = Path(folder) / "answer.json", Path(folder) / "log"
         request = msgspec.json.encode((str(csv), settings))
         trouble = _run([*(command or COMMAND), str(answer_path)], request, log, settings.timeout_s)
-        answer = TrackAnswer()
-        if answer_path.exists():
-            with contextlib.suppress(msgspec.DecodeError):  # it was killed while it wrote
-                answer = msgspec.json.decode(answer_path.read_bytes(), type=TrackAnswer)
-    reasons = {name: answer.failed.get(name, trouble) for name in settings.names if name not in answer.logged}
+        logged: dict[str, str] = {}
+        failed: dict[str, str] = {}
+        with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):  # it was killed, perhaps in writing
+            logged, failed = msgspec.json.decode(answer_path.read_bytes(), type=Answer)
+    reasons = {name: failed.get(name, trouble) for name in settings.names if name not in logged}
     return TrackOutcome(
-        logged=[f"logged to {name}: {place}" for name, place in answer.logged.items()],
+        logged=[f"logged to {name}: {place}" for name, place in logged.items()],
         failed=[
             f"{name} did not get the results ({reason or 'no answer'}), which are kept in {csv}; "
             f"put it right and run `python -m bench.tracking {shlex.quote(str(csv))}` with the same track=…, "

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import pytest
 
-from bench.launch.agents import Agent
+from bench.launch.local_ranks import Agent
 from tests.support.processes import alive, descendants, gone
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,10 +23,9 @@ from bench.launch.messages import (
     UseFirstBatches,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.groups.answers import mean_over_ranks
 from bench.measure.plan.launches import PARITY
 from bench.measure.plan.plans import Tolerances
-from bench.measure.stages.judging import Trajectory, check_parity
+from bench.measure.stages.judging import Trajectory, check_parity, mean_over_ranks
 from tests.support.configs import BACKENDS, SMALL, a_config
 from tests.support.processes import descendants
 

@@ -57,7 +57,7 @@ def test_the_table_does_not_need_matplotlib() -> None:
     code = (
         "import sys\n"
         "from tests.support.factories import record\n"
-        "from bench.report.pages.comparison_terminal import render_terminal\n"
+        "from bench.report.pages.comparison import render_terminal\n"
         "from bench.report.content.collection import ReportedComparison\n"
         "from tests.support.result_files import table_of_records\n"
         "rows = table_of_records([record()])\n"
@@ -75,6 +75,14 @@ TABLE = [
 ]
 """Prints ×, – and ½, if there are any."""
 
+WITHOUT_PARSER = [
+    sys.executable,
+    "-c",
+    "from bench.closing import print_closing, run_command\n"
+    "run_command(lambda: print_closing('1.2 \\u2026 \\u00d7; ' * 80) or 0, '')",
+]
+"""Prints as `python -m bench` does, which has no `command_parser`."""
+
 
 @pytest.mark.parametrize(
     "variables",
@@ -85,7 +93,7 @@ TABLE = [
     ],
 )
 def test_what_a_terminal_cannot_show_is_replaced(variables: dict[str, str]) -> None:
-    for command in (TABLE, [sys.executable, "-m", "bench.compare", "--help"]):
+    for command in (TABLE, WITHOUT_PARSER, [sys.executable, "-m", "bench.compare", "--help"]):
         done = subprocess.run(
             command, cwd=ROOT, capture_output=True, env={**os.environ, **variables}, check=True
         )

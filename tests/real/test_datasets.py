@@ -25,8 +25,7 @@ from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Loader
 from bench.worker.workload.order import Draw, Order
-from bench.worker.workload.tasks import IGNORED, Arrays
-from bench.worker.workload.tokens import hidden
+from bench.worker.workload.tasks import IGNORED, Arrays, hidden
 from tests.support import local_data
 from tests.support.configs import a_model, a_spec
 
@@ -57,7 +56,7 @@ def prepared(
     seq_len: int | None = 16,
     settings: Any = SETTINGS,
     **changes: Any,
-) -> preparation.Prepared:
+) -> preparation.TaskPreparation:
     """A text task's dataset of the rows of `local_data`, or of these."""
     given: dict[str, Any] = {
         "path": local_data.lines(folder / "data", local_data.rows(task) if rows is None else rows),
@@ -72,7 +71,7 @@ def prepared(
     )
 
 
-def batch(made: preparation.Prepared, *numbers: int, seed: int = 0) -> Arrays:
+def batch(made: preparation.TaskPreparation, *numbers: int, seed: int = 0) -> Arrays:
     return made.batch(numbers or range(4), np.random.default_rng(seed))
 
 
@@ -324,7 +323,7 @@ def test_what_fills_no_batch_is_dropped_and_the_next_epoch_is_another_shuffle() 
     first, second, third, fourth = numbers(order, 4)
     assert len({*first, *second}) == len({*third, *fourth}) == 8
     assert {*first, *second} != {*third, *fourth}
-    assert [draw.number for draw in itertools.islice(order, 4)] == [0, 1, 2, 3]
+    assert [draw.seed for draw in itertools.islice(order, 4)] == [(0, 0, n) for n in range(4)]
 
 
 class Model:
@@ -455,7 +454,7 @@ def test_a_sample_that_cannot_be_read_ends_the_launch_in_a_sentence(
     loader: Callable[..., Loader], monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     def breaking(self: Batches, draw: Draw) -> None:
-        if draw.number == 3:
+        if draw.seed[-1] == 3:
             raise UserError("x.png cannot be read as an image; replace it or take it away.")
         return whole(self, draw)
 

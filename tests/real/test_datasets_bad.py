@@ -18,7 +18,7 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
-from bench.worker.workload.inspect_dataset import inspect_dataset
+from bench.worker.workload.inspections import inspect_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 
@@ -62,8 +62,8 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
             given["processor"] = local_data.tokenizer(tmp_path / "words", **tokenizer or {})
         with pytest.raises(UserError) as caught:
             inspect_dataset(
-                Data(name="hf", **given | changes),
                 a_model(task=task),
+                Data(name="hf", **given | changes),
                 settings=SimpleNamespace(**SETTINGS | (settings or {})),
                 seq_len=seq_len,
                 global_batch=global_batch,
@@ -241,6 +241,8 @@ TO_UTF_8 = "is not UTF-8; convert the file, such as by `iconv -f LATIN1 -t UTF-8
         ({"d.jsonl": b""}, "FOLDER/d.jsonl is empty; give it rows, or take it away."),
         ({"a.csv": b"text\na cat\n", "b.csv": b""}, "FOLDER/b.csv is empty; give it rows, or take it away."),
         ({"d.parquet": b""}, "FOLDER/d.parquet is empty; give it rows, or take it away."),
+        ({"d.parquet": b"PAR1"}, "FOLDER/d.parquet is cut off or no Parquet file; write it anew."),
+        ({"d.parquet": LINES}, "FOLDER/d.parquet is cut off or no Parquet file; write it anew."),
         (
             {"d.jsonl": LINES + b'{"text": "a d'},
             "FOLDER/d.jsonl, line 4, is no JSON (Unterminated string starting at); correct it, "
@@ -250,6 +252,23 @@ TO_UTF_8 = "is not UTF-8; convert the file, such as by `iconv -f LATIN1 -t UTF-8
             {"d.jsonl": LINES + b'{"text": 5}\n'},
             "FOLDER/d.jsonl, line 4, has a number in column text, and line 1 a text; "
             "give every line the same.",
+        ),
+        (
+            {"d.json": b'[\n{"text": "a"},\n{"text": "b"},\n{"text": 5}\n]\n'},
+            "FOLDER/d.json, row 3, has a number in column text, and row 1 a text; give every row the same.",
+        ),
+        (
+            {"d.jsonl": LINES + b"[]\n"},
+            "FOLDER/d.jsonl, line 4, holds no object; give each sample its columns' names.",
+        ),
+        (
+            {"d.json": b'[{"text": "a"}, "b"]'},
+            "FOLDER/d.json, row 2, holds no object; give each sample its columns' names.",
+        ),
+        ({"d.txt": "a cat\nein Kätzchen\n".encode("latin-1")}, f"FOLDER/d.txt, line 2, {TO_UTF_8}"),
+        (
+            {"d.csv.gz": gzip.compress("text\nKätzchen\n".encode("latin-1"))},
+            f"FOLDER/d.csv.gz, line 2, {TO_UTF_8}",
         ),
         (
             {"d.jsonl": LINES + b'{"text": ["a"]}\n'},
@@ -441,7 +460,17 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.timeout(120)
-def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variables", "dots"),
+    [
+        ({}, "…"),
+        ({"PYTHONIOENCODING": "latin-1"}, "?"),
+        ({"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}, "?"),
+    ],
+)
+def test_the_command_refuses_before_it_starts_anything(
+    tmp_path: Path, variables: dict[str, str], dots: str
+) -> None:
     path = local_data.lines(tmp_path / "data", [{"sentence": "a cat"}] * 16)
     done = subprocess.run(
         [
@@ -450,14 +479,14 @@ def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
             *(f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports"),
         ],
         cwd=ROOT,
-        env={**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "cache")},
+        env={**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "cache"), **variables},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.stderr == (
         f"data.path={path} has no column text for model.task=masked-lm, only sentence; "
-        "set ++data.columns={text: …} to the one that holds it.\n"
+        f"set ++data.columns={{text: {dots}}} to the one that holds it.\n"
     )
     assert done.returncode == 2
     assert not list((tmp_path / "results").glob("*.csv"))

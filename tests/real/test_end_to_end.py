@@ -156,7 +156,7 @@ def test_the_user_s_fallback_policy_is_overruled_and_onnx_runtime_really_ran(
 
 
 def test_a_table_and_a_figure_are_there(three: tuple[Path, pd.DataFrame]) -> None:
-    for name in ("index.md", "index.html", "speedup.svg", "memory.svg", "rounds.svg"):
+    for name in ("index.md", "index.html", "speedup.svg", "memory.svg"):
         page = (three[0] / "reports" / name).read_text(encoding="utf-8")
         assert all(backend in page for backend in SHOWN), name
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bench.machine.variables import TUNED_MALLOC
-from bench.worker.observe.heap_room import FIRST_BYTES, SHARE_OF_FREE, HeapRoom
+from bench.worker.observe.step_profile import FIRST_BYTES, SHARE_OF_FREE, HeapRoom
 from tests.support.pages import ROOT
 
 MEBIBYTE = 1 << 20
@@ -53,7 +53,7 @@ def test_no_more_is_taken_than_the_machine_can_spare(free: SimpleNamespace) -> N
 UNDER_THE_WORKERS_ALLOCATOR = """
 from types import SimpleNamespace
 import psutil, torch
-from bench.worker.observe.heap_room import FIRST_BYTES, SHARE_OF_FREE, HeapRoom
+from bench.worker.observe.step_profile import FIRST_BYTES, SHARE_OF_FREE, HeapRoom
 
 psutil.virtual_memory = lambda: SimpleNamespace(available=FIRST_BYTES / SHARE_OF_FREE)
 heap, kept, held = HeapRoom(processes=1), [], []

@@ -14,7 +14,7 @@ import pytest
 
 from bench.config.identity import environment_settings
 from bench.errors import LaunchFailed
-from bench.machine.mkl import find_why_full_is_refused_here
+from bench.machine.processor import find_why_full_is_refused_here
 from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
 from bench.setup.install import complete

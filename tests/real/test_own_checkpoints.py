@@ -178,6 +178,16 @@ def test_sizes_that_config_json_leaves_to_the_defaults_contradict_too(bert: Path
             r"model.config.vision_config.num_hidden_layer .* did you mean model.config.vision_config.num_h",
         ),
         ("vit", {"imagesize": 32}, r"model.config.imagesize .* did you mean model.config.image_size\?"),
+        (
+            "clip",
+            {"num_hidden_layers": 1},
+            r"model.config.num_hidden_layers .* did you mean model.config.\w+_config.num_hidden_layers\?",
+        ),
+        ("bert", {"max_length": 64}, r"model.config.max_length is not a key of transformers' BertConfig"),
+        ("t5", {"temperature": 2.0}, r"model.config.temperature is not a key of transformers' T5Config"),
+        ("bert", {"attn_implementation": "sdpa"}, "attn_implementation has no effect; set attention=…"),
+        ("gpt2", {"torch_dtype": "bfloat16"}, "model.config.torch_dtype has no effect; set precision=…"),
+        ("clip", {"text_config": {"dtype": "float16"}}, "text_config.dtype has no effect; set precision=…"),
     ],
 )
 def test_a_key_that_the_architecture_does_not_know_is_refused(
@@ -185,6 +195,16 @@ def test_a_key_that_the_architecture_does_not_know_is_refused(
 ) -> None:
     with pytest.raises(LaunchFailed, match=sentence):
         configuration(own(None, architecture=architecture, config=config))
+
+
+@pytest.mark.parametrize("architecture", ["bart", "whisper", "marian"])
+def test_a_key_that_is_only_a_copy_of_another_is_refused(architecture: str) -> None:
+    changes = {"num_hidden_layers": 1}
+    if "num_hidden_layers" in type(transformers.AutoConfig.for_model(architecture)).attribute_map:
+        assert configuration(own(None, architecture=architecture, config=changes)).encoder_layers == 1
+        return
+    with pytest.raises(LaunchFailed, match=r"num_hidden_layers .* did you mean model.config.encoder_layers"):
+        configuration(own(None, architecture=architecture, config=changes))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.compare.__main__ import main as compare
 from bench.report.build import render_report
 from bench.report.content.collection import read_comparison
-from bench.report.pages.comparison_terminal import render_terminal
+from bench.report.pages.comparison import render_terminal
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, workload

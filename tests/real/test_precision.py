@@ -20,8 +20,8 @@ from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
 from bench.measure.comparison import Comparison
-from bench.measure.plan.backends import GRADIENT_TOLERANCE
 from bench.measure.plan.launches import PARITY
+from bench.measure.plan.resolve import GRADIENT_TOLERANCE
 from bench.setup import stacks
 from tests.support.comparisons import RecordingBar
 from tests.support.configs import BACKENDS, a_config
@@ -346,7 +346,7 @@ from deepspeed.accelerator import get_accelerator
 from dataclasses import replace
 from bench.config.training import Adam, Precision
 from bench.errors import LaunchFailed
-from bench.worker import engines, sharding
+from bench.worker import engines, load_choice
 from bench.worker.workload import model as models
 from tests.support.configs import a_model, a_spec
 
@@ -358,7 +358,7 @@ batch = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels
 
 def native(model, scale):
     engine = engines.make(sys.argv[1])
-    return sharding.load("zero1_native").Sharding(
+    return load_choice("sharding", "zero1_native").Sharding(
         engine.wrap(model, threads=1, checkpointing=False),
         replace(
             a_spec(),

@@ -10,7 +10,6 @@ import torch
 from bench.results.records import Product, Shape
 from bench.worker import engines
 from bench.worker.observe import products
-from bench.worker.observe.products import describe_build
 from tests.support.fakes import FakeClock
 
 CPU = torch.device("cpu")
@@ -120,13 +119,3 @@ def test_an_engine_s_products_are_right_and_timed_within_seconds(name: str) -> N
     assert set(shapes) <= {one.shape for one in found}
     assert all(1e8 < rate < 1e14 for rate in rates(found).values())
     assert engine.library == {"eager": "torch", "ortmodule": "onnxruntime"}[name]
-    told = engine.describe_library()
-    assert told["build"]
-    assert {type(value) for value in told.values()} == {str}, "no other class can be sent"
-
-
-def test_the_build_s_lines_about_matrix_products_are_kept_and_no_compiler_s_flags() -> None:
-    told = describe_build(torch.__config__.show())
-    assert "MKL" in told
-    assert "BLAS_INFO=" in told
-    assert "-fPIC" not in told

@@ -400,6 +400,23 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     assert len(ran(checkout)) == 1
 
 
+def test_a_path_that_the_terminal_cannot_show_ends_no_set_up(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    folder = checkout / "möbel"
+    folder.mkdir()
+    first = start_slow(folder)
+    wait_for(folder / ".venv" / "half")
+    second = start_slow(folder)
+    assert second.stdout is not None
+    said = second.stdout.readline()
+    (folder / "go").touch()
+    finish(first)
+    finish(second)
+    assert said.endswith("m?bel/.venv.lock; waiting ...\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_just_when_a_command_starts_ends_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals

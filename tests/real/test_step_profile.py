@@ -22,7 +22,7 @@ from bench.launch.messages import (
 from bench.measure.comparison import Comparison
 from bench.measure.plan.launches import PARITY
 from bench.results.operator_kinds import kind_of
-from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.observe.profile_events import EngineProfile
 from bench.worker.observe.step_profile import StepProfiler
 from tests.support.configs import a_config
 

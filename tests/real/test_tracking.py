@@ -241,7 +241,7 @@ def test_a_process_that_hangs_is_ended_and_what_it_has_logged_counts(results: Pa
     hanging = process(
         tmp_path,
         """
-        answer.write_text('{"logged": {"mlflow": "here"}, "failed": {}}')
+        answer.write_text('[{"mlflow": "here"}, {}]')
         if os.fork() == 0:
             pathlib.Path(sys.argv[0]).with_name("child").write_text(str(os.getpid()))
         time.sleep(100)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from bench.report.content.answer import AnswerWords, put_in_words
+from bench.report.content.answer import AnswerWords
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import find_settings
 from tests.support.factories import ENVIRONMENT, comparison, failed, workload
@@ -66,7 +66,7 @@ def _profile(rows: pd.DataFrame, seconds: Mapping[str, Mapping[str, float]]) -> 
 
 def answers(*comparisons: ReportedComparison) -> list[AnswerWords]:
     """What the page says of them, setting by setting."""
-    return [put_in_words(setting.answer) for setting in find_settings([comparisons])]
+    return [setting.words for setting in find_settings([comparisons])]
 
 
 def answer(*comparisons: ReportedComparison) -> AnswerWords:

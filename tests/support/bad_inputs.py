@@ -127,6 +127,7 @@ BENCH = (
     "results_dir=/proc/nowhere",
     "reports_dir=file",
     f"reports_dir={TOO_LONG}",
+    "results_dir=both reports_dir=both",
     f"model.pretrained=./{TOO_LONG}",
     "model.pretrained=./nowhere",
     "hydra.searchpath=[file://nowhere]",

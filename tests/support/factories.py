@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.records import Block, LaunchStage, Phase, Record, WarmUp, Workload
 
 MIB = 2**20

@@ -364,7 +364,7 @@ class FakeGroup:
                         [SQUARE, *shapes], self.script.get("products", (2e6, 1e6, 0.5e6)), strict=False
                     )
                 ]
-                return ProductsTimed(products=products, build={"version": self.spec.engine}, absent=[])
+                return ProductsTimed(products=products, absent=[])
         raise AssertionError(f"{request} has no answer")
 
     def _profiled_round(self, steps: int) -> ProfiledRound:

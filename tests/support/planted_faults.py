@@ -247,14 +247,14 @@ def _rank(spec: Any, rank: int) -> Any:
     made = TorchRank(spec, rank=rank, local_rank=rank)
     made.training = Training(spec, rank=rank, device=torch.device("cpu"))
     made.training.proof = dict  # type: ignore[method-assign]  # not what is tried here
-    made.training.use_first_batches(2 * spec.grad_accum)
+    made.training.feed.repeat_first(2 * spec.grad_accum)
     return made
 
 
 def _train(rank: Any) -> Trained:
     import torch.distributed
 
-    rank.training.use_first_batches(2 * SPEC.grad_accum)
+    rank.training.feed.repeat_first(2 * SPEC.grad_accum)
     answer = rank.parity(STEPS, compared_steps=STEPS)
     losses: list[Any] = [None] * RANKS
     torch.distributed.all_gather_object(losses, answer.losses)

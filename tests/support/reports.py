@@ -8,8 +8,8 @@ from rich.console import Console
 
 from bench.report.build import render_report
 from bench.report.content.collection import ReportedComparison
-from bench.report.pages.comparison import render_comparison
-from bench.report.pages.comparison_terminal import render_terminal
+from bench.report.pages.comparison import comparison_blocks, render_terminal
+from bench.report.render.markdown import render_markdown
 from bench.results.machines import FILE
 from bench.results.records import Record
 from tests.support.factories import comparison, failed, phase
@@ -50,6 +50,11 @@ def rendered(folder: Path, records: list[Record], figure: str = "speedup") -> Pa
 def section_of(page: str, anchor: str) -> str:
     """The section of a comparison on a page in Markdown."""
     return page.split(f'<a id="{anchor}"></a>\n')[1].split("</details>")[0]
+
+
+def render_comparison(comparison: ReportedComparison) -> str:
+    """The section of a comparison in Markdown, without its heading."""
+    return render_markdown(comparison_blocks(comparison))
 
 
 def page_of(records: list[Record]) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,6 +25,7 @@ from bench.advise.search import (
 from bench.analysis.comparison_results import ComparisonResults
 from bench.config.compose import compose
 from bench.config.schema import Config
+from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
 from bench.results.records import Record
 from bench.sweeps.fit import ModelTrial
@@ -545,6 +547,9 @@ def test_the_answer_says_how_sure_it_is() -> None:
     assert said(outcome("a", results, status="oom")) == (
         "Nothing that was tried trains bert-base within 3 GiB on this CPU."
     )
+    assert said(outcome("a", results, status="invalid")) == (
+        "No valid measurement says what trains bert-base within 3 GiB on this CPU."
+    )
     assert said() == "No configuration is expected to train bert-base within 3 GiB on this CPU."
 
 
@@ -603,6 +608,21 @@ def test_what_ran_out_of_memory_is_tried_in_more_parts() -> None:
     assert smaller is not None
     assert smaller.parts == 6
     assert in_more_parts(dataclasses.replace(candidate("a", (1.0, 2.0)), parts=12), 12) is None
+
+
+@pytest.mark.parametrize(("model", "given"), [("model=bert-tiny", True), ("model.module=net.py:Net", False)])
+def test_activations_are_computed_again_in_models_of_transformers_alone(
+    model: str, given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predicted: list[str] = []
+    plain = Mock(machine_key="m")
+    monkeypatch.setattr("bench.measure.plan.preflight.check_and_name_device", lambda config: "cpu")
+    monkeypatch.setattr("bench.advise.plain.try_plain", lambda line, *_: (compose(line), None, plain))
+    monkeypatch.setattr("bench.advise.predict.predict", lambda config, name, *_, **__: predicted.append(name))
+    monkeypatch.setattr("bench.advise.predict.select", Mock(side_effect=UserError("enough")))
+    assert main([model, "device.memory_limit_gib=1"]) == 2
+    assert "pytorch_best" in predicted
+    assert ("pytorch_best_checkpointing" in predicted) == given
 
 
 @pytest.mark.parametrize(

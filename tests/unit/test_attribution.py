@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from bench.analysis.attribution import choices
+from bench.analysis import attribution
 from bench.results.records import Record
 from bench.statistics.summary import summarise
 from tests.support.factories import comparison, failed
@@ -39,8 +39,8 @@ def factorial(together: float = 1.0, noise: float = 0.0) -> list[Record]:
     return comparison(seconds)
 
 
-def divided(records: list[Record], end: str = "ortmodule_zero1") -> choices.Attribution:
-    found = choices.attribute(summarise(table_of_records(records)), end)
+def divided(records: list[Record], end: str = "ortmodule_zero1") -> attribution.Attribution:
+    found = attribution.attribute(summarise(table_of_records(records)), end)
     assert found is not None
     return found
 
@@ -104,6 +104,6 @@ def test_only_the_choices_that_differ_are_parts() -> None:
 
 def test_without_all_combinations_nothing_is_divided() -> None:
     records = [one for one in factorial() if one.backend != "pytorch_fused_zero1"]
-    assert choices.attribute(summarise(table_of_records(records)), "ortmodule_zero1") is None
+    assert attribution.attribute(summarise(table_of_records(records)), "ortmodule_zero1") is None
     records.append(failed("pytorch_fused_zero1", "crashed", "gone"))
-    assert choices.attribute(summarise(table_of_records(records)), "ortmodule_zero1") is None
+    assert attribution.attribute(summarise(table_of_records(records)), "ortmodule_zero1") is None

@@ -1,18 +1,14 @@
-"""What each backend takes to begin: from rows to the table and the figure."""
+"""What each backend takes to begin: from rows to the table."""
 
 import dataclasses
 import math
-from typing import Any, cast
 
 import pytest
 
 from bench.analysis.beginning import find_beginnings
-from bench.report.content.collection import Collection, ReportedComparison
-from bench.report.figures import style
-from bench.report.figures.beginning import draw_beginning
-from bench.report.figures.plan import planned_figures
-from bench.report.pages.comparison import render_comparison
+from bench.report.content.collection import ReportedComparison
 from tests.support.factories import comparison
+from tests.support.reports import render_comparison
 from tests.support.result_files import table_of_records
 
 MIB = 2**20
@@ -56,18 +52,3 @@ def test_the_page_has_a_line_for_each_backend() -> None:
     lines = [line for line in table.splitlines() if line.startswith("| other ")]
     assert len(lines) == 1
     assert lines[0].startswith("| other | 900.0 | 50.00 | 0.50 | 5.00 |")
-
-
-def test_only_a_comparison_with_a_device_has_the_figure() -> None:
-    for engine, wanted in (("on_device", ["beginning-m"]), ("ortmodule", [])):
-        jobs = planned_figures(Collection(comparisons=[reported(engine)]))
-        assert [job.name for job in jobs if job.kind == "beginning"] == wanted
-
-
-def test_the_figure_has_four_groups_with_a_bar_for_each_backend() -> None:
-    (ground,) = draw_beginning(reported(), style.LIGHT).axes
-    texts = [text.get_text() for text in ground.texts]
-    assert "samples/s (more is better)" in texts
-    assert texts.count("pytorch") == texts.count("other") == 4
-    widths = [bar.get_width() for bar in cast(Any, ground.patches)][-2:]
-    assert widths[1] / widths[0] == pytest.approx(950 / 2050), "room on disk"

@@ -8,7 +8,7 @@ import pytest
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import mkl
+from bench.machine import processor
 from bench.measure.plan import preflight
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
@@ -54,7 +54,7 @@ def test_on_a_gpu_the_full_path_is_refused() -> None:
 def test_the_full_path_changes_something_on_x86_cpus_of_other_makers(
     machine: str, vendor: str | None, reason: str
 ) -> None:
-    assert mkl.find_why_full_is_refused(machine, vendor) == reason
+    assert processor.find_why_full_is_refused(machine, vendor) == reason
 
 
 def test_where_it_would_change_nothing_the_full_path_is_refused(
@@ -82,8 +82,8 @@ def test_without_its_library_the_full_path_is_refused(tmp_path: Path, environmen
 def test_a_sweep_takes_the_full_path_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch, reason: str, choices: str
 ) -> None:
-    monkeypatch.setattr(mkl, "find_why_full_is_refused_here", lambda: reason)
-    assert mkl.blas_choices_here() == choices
+    monkeypatch.setattr(processor, "find_why_full_is_refused_here", lambda: reason)
+    assert processor.blas_choices_here() == choices
 
 
 def test_the_library_is_built_where_there_is_mkl(tmp_path: Path) -> None:

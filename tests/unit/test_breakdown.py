@@ -9,17 +9,16 @@ import pytest
 
 from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
-from bench.measure.plan.resolve import PROFILED_ROUNDS
-from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
-from bench.report.content.breakdown import coverage, explain
+from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
-from bench.report.figures.plan import OF_ONE, not_drawn, planned_figures
-from bench.report.pages.comparison import render_comparison
+from bench.report.content.notes import coverage, explain
+from bench.report.figures.plan import MOST, not_drawn, planned_figures
 from bench.results import operator_kinds
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Simulated
 from tests.support.factories import comparison
+from tests.support.reports import render_comparison
 from tests.support.result_files import write_records
 
 STEPS = 4
@@ -229,7 +228,7 @@ def test_a_profile_of_another_configuration_or_environment_explains_nothing(
 ) -> None:
     one = reported(tmp_path, rows_of("pytorch", rounds(mm=94), **{column: "other"}))
     assert one.breakdowns == []
-    assert one.explanation == []
+    assert explain(one.breakdowns, one.summaries) == coverage(one.breakdowns) == []
 
 
 def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
@@ -240,7 +239,7 @@ def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
 
 
 def test_of_too_many_profiles_those_measured_last_get_figures_and_the_page_says_so(tmp_path: Path) -> None:
-    one, (most, *_) = reported(tmp_path, BOTH), OF_ONE["breakdown"]
+    one, most = reported(tmp_path, BOTH), MOST
     dated = [
         replace(one, stem=f"x{day}", rows=one.rows.assign(started_at=f"2026-01-{day:02}T00:00:00"))
         for day in range(most + 1, 0, -1)
@@ -255,7 +254,7 @@ def test_of_too_many_profiles_those_measured_last_get_figures_and_the_page_says_
 
 @pytest.mark.parametrize(
     ("step_seconds", "rounds"),
-    [(0.1, PROFILED_ROUNDS), (0.6, 5), (1.5, FEWEST_ROUNDS), (20.0, FEWEST_ROUNDS)],
+    [(0.1, MOST_ROUNDS), (0.6, 5), (1.5, FEWEST_ROUNDS), (20.0, FEWEST_ROUNDS)],
 )
 def test_every_backend_is_profiled_in_turns_after_the_timed_launches(
     tmp_path: Path, step_seconds: float, rounds: int

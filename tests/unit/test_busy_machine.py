@@ -16,8 +16,7 @@ from bench.machine.telemetry.other_processes import (
     own_processes,
     read_processes,
 )
-from bench.measure.groups.quiet import QuietCores
-from bench.measure.groups.repeats import Repeats
+from bench.measure.groups.busy_cores import QuietCores, Repeats
 from bench.measure.record.progress import ProgressBar
 from bench.results.validity import OTHER_PROCESSES, Contamination
 from tests.support.comparisons import RecordingBar, Resumable, Simulated
@@ -183,7 +182,8 @@ def test_the_largest_share_of_each_process_is_said() -> None:
     repeats.count(1, "a", by_others, [], again=False)
     assert repeats.lines(1) == [
         "a: 3 blocks measured again, since other processes had the cores: cc1 (pid 5) 90 % of a core, make "
-        "(pid 7) 25 % of a core; 1 more could not be, since measure.repeats was used up"
+        "(pid 7) 25 % of a core; 1 block that others disturbed not measured again, since measure.repeats "
+        "allows no more"
     ]
     assert repeats.lines(2) == []
 

@@ -19,11 +19,9 @@ from bench.machine import environment
 from bench.sweeps import __main__ as sweeps
 from bench.sweeps import comparisons, runner
 from bench.sweeps.__main__ import LEFT_TO_MEASURE
-from bench.sweeps.comparisons import plan_comparisons
+from bench.sweeps.comparisons import is_complete, plan_comparisons
 from bench.sweeps.plan_file import load_plan, select_parts
-from bench.sweeps.progress import is_complete
-from bench.sweeps.runner import Sweep
-from bench.sweeps.time_limit import SECONDS_TO_END
+from bench.sweeps.runner import SECONDS_TO_END, Sweep
 from bench.tracking.track import TrackOutcome
 from tests.support.factories import comparison, failed
 from tests.support.result_files import write_records
@@ -210,7 +208,7 @@ def test_a_launch_that_failed_is_told_and_not_tried_for_ever(
 def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measured_anew(
     a_campaign: Campaign,
 ) -> None:
-    elsewhere = {"environment": {"cpu": "another"}, "environment_hash": "another"}
+    elsewhere = {"environment": {"cpu": {"model": "another"}}, "environment_hash": "another"}
     plan = load_plan(str(a_campaign.file))
     planned = plan_comparisons(plan, select_parts(plan, ["short"]), a_campaign.places)
     a_campaign.write(planned[0].config, planned[0].stem, **elsewhere)

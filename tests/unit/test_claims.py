@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.claims.judge import JudgedClaim, judge_claims
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import read_claims
-from bench.report.content.claims import evidence_lines, verdict_words
+from bench.report.content.claims import JudgedClaim, evidence_lines, judge_claims, verdict_words
 from bench.results import csv_files
 from bench.results.records import Record
 from bench.sweeps.plan_file import load_plan
@@ -163,27 +162,17 @@ def test_what_was_left_alone_on_purpose_tests_nothing() -> None:
     assert verdicts(records)["ort-standalone"] == "not testable"
 
 
-def test_two_files_that_differ_in_one_thing_are_set_against_each_other() -> None:
-    layouts = [
-        comparison({"pytorch": [[seconds], [1.01 * seconds]]}, workload=workload(micro_batch=m, grad_accum=g))
-        for seconds, m, g in ((2.0, 8, 1), (2.4, 4, 2))
-    ]
-    assert verdicts(*layouts)["accumulation-slows"] == "reproduced"
-    assert verdicts(layouts[0])["accumulation-slows"] == "not testable"
-    eager = comparison({"pytorch": [[2.0], [2.01]]})
-    sdpa = comparison({"pytorch": [[2.2], [2.21]]}, workload=workload(attention="sdpa"))
-    assert verdicts(eager, sdpa)["sdpa"] == "contradicted"
-
-
 def checkpointed(seconds: float, peak_mib: int, *, checkpointing: bool) -> list[Record]:
     peak = (peak_mib * MIB, peak_mib * MIB)
+    early = 0.998 if checkpointing else 1.002  # so that the ratio has an interval
     return [
         record(
+            "pytorch_checkpointing" if checkpointing else "pytorch",
             launch=launch,
             workload=workload(checkpointing=checkpointing),
             blocks=(block(seconds=seconds * spread, host_peak_bytes=peak),),
         )
-        for launch, spread in enumerate((1.0, 1.002, 0.998, 1.0), 1)
+        for launch, spread in enumerate((1.0, early, 2 - early, 1.0), 1)
     ]
 
 
@@ -196,7 +185,7 @@ def test_checkpointing_must_cost_about_a_fifth_and_save_memory(
 ) -> None:
     """The last is so near to the bound that only the memory is decided."""
     without = checkpointed(2.0, 500, checkpointing=False)
-    found = verdicts(without, checkpointed(seconds, peak, checkpointing=True))
+    found = verdicts([*without, *checkpointed(seconds, peak, checkpointing=True)])
     assert found["checkpointing-20"] == verdict
     assert verdicts(without)["checkpointing-20"] == "not testable"
 
@@ -279,9 +268,8 @@ def test_a_file_whose_backends_have_several_batches_is_compared_by_its_reference
         )
         for one in ort(0.8, "pytorch_parts")
     ]
-    sixteen = [dataclasses.replace(one, workload=workload(grad_accum=1, micro_batch=8)) for one in ort(1.2)]
-    found = verdicts(accumulating, sixteen, at_largest(18, 34))
-    assert found["accumulation-slows"] == "partly", "0.8 within a file; the references are equally fast"
+    found = verdicts(accumulating, at_largest(18, 34))
+    assert found["accumulation-slows"] == "reproduced", "0.8 within a file"
     assert found["batch-multiple-8"] == "not testable"
 
 

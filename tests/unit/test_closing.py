@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench.closing import WIDTH, print_closing, run_command, this_python
+from bench.compare.__main__ import ComparedPair, ComparedSources
 from bench.compare.changes import BackendChange
-from bench.compare.closing_words import answer_of as answer_of_compared
+from bench.compare.other_machines import OtherMachines
+from bench.compare.sources import Pairing, Source
 from bench.config.compose import compose
 from bench.config.identity import config_hash
 from bench.config.naming import DEFAULT_STACK
@@ -15,6 +17,7 @@ from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.report.closing_words import answer_of, suggest
 from bench.selfcheck.selftest import describe_outcome
 from bench.setup import stacks
+from bench.statistics.intervals import Speedup
 from tests.support.answers import UNDECIDED, compared
 
 # How a command ends
@@ -203,28 +206,63 @@ def test_the_suggested_command_goes_on_with_what_was_measured_and_has_more_launc
 # After `make compare` and `make selftest`
 
 
-def test_a_regression_is_named_and_what_was_not_compared_is_told_apart() -> None:
-    worse = BackendChange(backend="ortmodule", base="1", new="2", regressions=("throughput", "memory"))
-    well = BackendChange(backend="pytorch", base="1", new="1")
-    assert answer_of_compared({"a": [well, worse]}, uncompared=0, new=1) == (
-        "Worse beyond the tolerance: ortmodule of a (throughput, memory); 1 file is new."
+WORSE = BackendChange(backend="ortmodule", base="1", new="2", regressions=("throughput", "memory"))
+WELL = BackendChange(
+    backend="pytorch", base="1", new="1", ratio=Speedup(ratio=1, low=0.9, high=1.1, launches=3, rounds=9)
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "uncompared", "new", "missing", "unchanged", "sentence"),
+    [
+        (
+            {"a": [WELL, WORSE]},
+            *(0, 1, 0, 0),
+            "Worse beyond the tolerance: ortmodule of a (throughput, memory); 1 file is new.",
+        ),
+        (
+            {"a": [WELL], "b": [WELL]},
+            *(2, 0, 0, 0),
+            "Nothing became worse beyond its tolerance in 2 comparisons; 2 files could not be compared.",
+        ),
+        ({}, 0, 0, 0, 0, "Nothing was compared."),
+        ({}, 1, 0, 0, 0, "Nothing was compared; 1 file could not be compared."),
+        ({}, 0, 0, 0, 9, "Nothing has changed: 9 files are as in HEAD."),
+        ({}, 0, 1, 2, 0, "1 file is new; 2 files are gone."),
+        (
+            {"a": [WORSE], "b": [WELL]},
+            *(0, 0, 0, 1),
+            "Worse beyond the tolerance: ortmodule of a (throughput, memory); 1 other file did not become "
+            "worse; 1 file is as in HEAD.",
+        ),
+        (
+            {"a": [WORSE] * 5},
+            *(0, 0, 0, 0),
+            "Worse beyond the tolerance: "
+            + ", ".join(["ortmodule of a (throughput, memory)"] * 3)
+            + " and 2 more.",
+        ),
+    ],
+)
+def test_a_regression_is_named_and_what_was_not_compared_is_told_apart(
+    changes: dict[str, list[BackendChange]],
+    uncompared: int,
+    new: int,
+    missing: int,
+    unchanged: int,
+    sentence: str,
+) -> None:
+    compared = ComparedSources(
+        base=Source(name="HEAD", files={}),
+        pairing=Pairing(pairs=[], missing=["gone"] * missing, unchanged=unchanged),
+        pairs={
+            title: ComparedPair(changes=several, differences=[], command="")
+            for title, several in changes.items()
+        },
+        new={f"new {number}": OtherMachines() for number in range(new)},
+        uncompared=uncompared,
     )
-    assert answer_of_compared({"a": [well], "b": [well]}, uncompared=2, new=0) == (
-        "Nothing became worse beyond its tolerance in 2 comparisons; 2 files could not be compared."
-    )
-    assert answer_of_compared({}, uncompared=0, new=0) == "Nothing was compared."
-    assert (
-        answer_of_compared({}, uncompared=1, new=0) == "Nothing was compared; 1 file could not be compared."
-    )
-    assert answer_of_compared({}, uncompared=0, new=0, unchanged=9, base="HEAD") == (
-        "Nothing has changed: 9 files are as in HEAD."
-    )
-    assert answer_of_compared({}, uncompared=0, new=1, missing=2) == "1 file is new; 2 files are gone."
-    assert answer_of_compared({"a": [worse], "b": [well]}, uncompared=0, new=0, unchanged=1) == (
-        "Worse beyond the tolerance: ortmodule of a (throughput, memory); 1 other file did not become worse; "
-        "1 file is as in base."
-    )
-    assert answer_of_compared({"a": [worse] * 5}, uncompared=0, new=0).endswith("memory) and 2 more.")
+    assert compared.answer == sentence
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bench.__main__ import measure_and_report
 from bench.config.naming import repeat_command
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
-from bench.measure.groups.answers import mean_of_known
+from bench.measure.groups.blocks import mean_of_known
 from bench.measure.plan.cores import leaving_the_ranks_cores
 from bench.measure.plan.launches import timed
 from bench.setup import stacks

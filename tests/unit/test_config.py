@@ -520,7 +520,11 @@ def test_only_what_the_chosen_backends_need_has_to_be_installed(
                 f"with torch {torch}, which is installed; run `make clean` and `make setup`, or `pip install "
                 "'.[ort-cpu]'`, or measure without it: backend=[pytorch,pytorch_zero1].",
             )
-            for torch, name in (("2.7.0", "ortmodule"), ("2.9.1+cpu", "ortmodule_adamw"))
+            for torch, name in (
+                ("2.7.0", "ortmodule"),
+                ("2.9.1+cpu", "ortmodule_adamw"),
+                ("2.10.0", "ortmodule_zero1"),
+            )
         ),
         (
             ["torch==2.13.0"],

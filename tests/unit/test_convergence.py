@@ -12,10 +12,9 @@ from bench.errors import UserError
 from bench.report.closing_words import answer_with_target
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures import plan, style
-from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed
-from tests.support.reports import svg_texts
+from tests.support.reports import render_comparison, svg_texts
 from tests.support.result_files import table_of_records, write_records
 
 FALLING = (5.0, 4.0, 3.0, 2.0)

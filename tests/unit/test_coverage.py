@@ -1,7 +1,6 @@
 """Does the 95 % interval contain the truth in 95 % of comparisons? Simulated, as `make coverage` does."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,13 +8,18 @@ import pytest
 
 from bench.config.measure import Measure
 from bench.selfcheck import coverage
-from bench.selfcheck.coverage import RECORDINGS, read_recording, simulate
-from bench.selfcheck.noise import Noise, artificial_noise, recorded_noise
+from bench.selfcheck.coverage import (
+    RECORDINGS,
+    Noise,
+    artificial_noise,
+    read_recording,
+    recorded_noise,
+    simulate,
+)
 from bench.statistics import intervals
 
 pytestmark = pytest.mark.once
 
-RESULTS = Path(__file__).resolve().parents[2] / coverage.RESULTS
 
 MADE = {noise.name: noise for noise in artificial_noise()}
 
@@ -44,7 +48,7 @@ def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
     name: str, recording: str
 ) -> None:
     resident = RECORDINGS[recording][1]
-    noise = read_recording(recording, preset(name, resident).rounds, RESULTS)
+    noise = read_recording(recording, preset(name, resident).rounds)
     assert covered(noise, name, resident=resident) >= 0.93
 
 
@@ -54,7 +58,7 @@ def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
 def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
     resident = RECORDINGS[recording][1]
     measure = preset(name, resident)
-    noise = read_recording(recording, measure.rounds, RESULTS)
+    noise = read_recording(recording, measure.rounds)
     random = np.random.default_rng(20261121)
     plain = simulate(noise, name, measure, None, 500, random)
     for share in (0.9, 0.7, 0.5):
@@ -120,7 +124,7 @@ def test_the_midmean_was_worth_choosing() -> None:
         (noise.name, middle): simulate(
             noise, "default", preset("default"), None, 1000, np.random.default_rng(4), middle
         ).half_width
-        for noise in (read_recording("recorded, default workload", 5, RESULTS), MADE["white"])
+        for noise in (read_recording("recorded, default workload", 5), MADE["white"])
         for middle in ("mean", "midmean")
     }
     assert widths["white", "midmean"] < 1.15 * widths["white", "mean"]

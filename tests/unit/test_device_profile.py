@@ -8,9 +8,16 @@ import pytest
 
 from bench.errors import LONGEST_MESSAGE, LaunchFailed
 from bench.results.operator_kinds import HOST, Operator, kind_of
-from bench.worker.observe.device_profile import STEP, Event, divide_step, short_name
-from bench.worker.observe.engine_profile import TOLERANCE_NS, EngineKernel, EngineProfile
-from bench.worker.observe.spent import Spent
+from bench.worker.observe.profile_events import (
+    STEP,
+    TOLERANCE_NS,
+    EngineKernel,
+    EngineProfile,
+    Event,
+    Spent,
+    divide_step,
+    short_name,
+)
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 COPY = "Memcpy HtoD (Pinned -> Device)"

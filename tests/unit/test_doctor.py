@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.doctor.judge import Diagnosis, judge
-from bench.doctor.seen import BackendSeen, MachineSeen, StackSeen
+from bench.doctor.judge import BackendSeen, Diagnosis, MachineSeen, StackSeen, judge
 from bench.errors import UserError
 from bench.setup.nvidia_smi import ListedGpu
 
@@ -18,7 +17,7 @@ TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["s
 GPU = ListedGpu("NVIDIA H200", "580.95.05", total_mib=140 * 1024, free_mib=139 * 1024)
 
 
-WELL_STACK = StackSeen(name="ort", torch=TORCH, device="cuda", compiler="/checkout/.venv/nvcc/bin/nvcc")
+WELL_STACK = StackSeen(name="ort", torch=TORCH, device="cuda")
 
 
 WELL = MachineSeen(
@@ -102,10 +101,6 @@ BROKEN = [
         *("stack ort: versions", "poor", "torch 2.5.0 instead of 2.6.0", "make clean"),
     ),
     (
-        {"stacks": [replace(WELL_STACK, torch=TORCH, plain_onnxruntime="onnxruntime-gpu")]},
-        *("stack ort: onnxruntime-gpu", "broken", "overwrites", "make clean"),
-    ),
-    (
         {"stacks": [replace(WELL_STACK, torch={**TORCH, "cuda": False, "cuda_build": None})]},
         *("stack ort: CUDA", "broken", "a build for CPUs", "built for CUDA"),
     ),
@@ -116,10 +111,6 @@ BROKEN = [
     (
         {"stacks": [replace(WELL_STACK, torch={**TORCH, "capability": [12, 0]})]},
         *("stack ort: CUDA", "broken", "sm_120, for which it has no kernels", "built for this GPU"),
-    ),
-    (
-        {"stacks": [replace(WELL_STACK, compiler="")]},
-        *("stack ort: nvcc", "poor", "not found, and DeepSpeed asks for one", "set CUDA_HOME"),
     ),
     (
         {
@@ -176,7 +167,6 @@ def test_a_wrong_version_is_named_also_where_a_set_up_is_not_finished() -> None:
         StackSeen(name="ort", pending=["ortmodule"]),
         StackSeen(name="ort", import_error="ImportError: libfoo.so.7"),
         replace(WELL_STACK, torch={**TORCH, "cuda": False}),
-        replace(WELL_STACK, plain_onnxruntime="onnxruntime"),
     ],
 )
 def test_no_backend_of_a_broken_stack_would_run(broken: StackSeen) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bench.config import identity
 from bench.config.training import Precision
-from bench.machine import environment, fingerprint, source_code
+from bench.machine import environment, source_code
 from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
 from bench.setup.recipes import CUDA_HOME
@@ -90,7 +90,7 @@ def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
 def test_inherited_variables_that_matter_are_recorded_a_path_only_as_a_hash(
     tmp_path: Path, name: str, value: str, recorded: str | None
 ) -> None:
-    found = fingerprint.recorded_variables(
+    found = environment.recorded_variables(
         {name: value, "EDITOR": "vi"}, identity.environment_settings(a_config(tmp_path))
     )
     assert found[name] == (recorded or f"sha256:{environment.digest(value)}")
@@ -103,8 +103,8 @@ def test_the_full_path_s_library_is_recorded_by_its_name_and_so_alike_in_every_c
     config = a_config(tmp_path)
     config.device.blas = "full"
     settings, users = identity.environment_settings(config), "/somewhere/libjemalloc.so"
-    assert fingerprint.recorded_variables({}, settings)["LD_PRELOAD"] == "libmkl_full_path.so"
-    assert fingerprint.recorded_variables({"LD_PRELOAD": users}, settings)["LD_PRELOAD"] == (
+    assert environment.recorded_variables({}, settings)["LD_PRELOAD"] == "libmkl_full_path.so"
+    assert environment.recorded_variables({"LD_PRELOAD": users}, settings)["LD_PRELOAD"] == (
         f"libmkl_full_path.so sha256:{environment.digest(users)}"
     )
 
@@ -148,7 +148,7 @@ def test_which_of_equal_gpus_were_given_is_not_recorded(tmp_path: Path) -> None:
     """A container names the GPUs that it got by their serial numbers."""
     settings = {**identity.environment_settings(a_config(tmp_path)), "device": "cuda"}
     some, others = (
-        fingerprint.recorded_variables(
+        environment.recorded_variables(
             {"NVIDIA_VISIBLE_DEVICES": gpus, "CUDA_VISIBLE_DEVICES": gpus}, settings
         )
         for gpus in ("GPU-aa", "GPU-bb")
@@ -169,7 +169,7 @@ def test_another_path_of_mkl_is_another_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["HF_TOKEN", "NVIDIA_API_KEY", "NCCL_PASSWORD", "CUDA_SECRET_THING"])
 def test_a_secret_never_gets_into_the_results(tmp_path: Path, name: str) -> None:
     assert "s3cr3t" not in str(
-        fingerprint.recorded_variables({name: "s3cr3t"}, identity.environment_settings(a_config(tmp_path)))
+        environment.recorded_variables({name: "s3cr3t"}, identity.environment_settings(a_config(tmp_path)))
     )
 
 
@@ -201,7 +201,7 @@ def test_only_tf32_computes_in_tf32_whoever_calls_the_gpu(
     config = a_config(tmp_path)
     config.precision = Precision(name=precision)
     assert (
-        fingerprint.recorded_variables({}, identity.environment_settings(config)).get("NVIDIA_TF32_OVERRIDE")
+        environment.recorded_variables({}, identity.environment_settings(config)).get("NVIDIA_TF32_OVERRIDE")
         == held
     )
 
@@ -211,7 +211,7 @@ def test_checkpointing_makes_onnx_runtime_recompute(
     tmp_path: Path, checkpointing: bool, level: str | None
 ) -> None:
     config = dataclasses.replace(a_config(tmp_path), checkpointing=checkpointing)
-    found = fingerprint.recorded_variables(
+    found = environment.recorded_variables(
         {"ORTMODULE_MEMORY_OPT_LEVEL": "2"}, identity.environment_settings(config)
     )
     assert found.get("ORTMODULE_MEMORY_OPT_LEVEL") == level

@@ -9,12 +9,12 @@ from bench.launch.exported_files import CheckedExport
 from bench.measure.stages import exports as after_export
 from bench.measure.stages.exports import ROUNDING, judge
 from bench.report.content.collection import ReportedComparison
-from bench.report.pages.comparison import render_comparison
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed
 from bench.statistics.intervals import median_interval
 from tests.support.factories import comparison
+from tests.support.reports import render_comparison
 from tests.support.result_files import table_of_records
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.analysis.attribution.settings import attribute_to_settings
-from bench.analysis.attribution.shapley import subsets_of
+from bench.analysis.attribution import attribute_to_settings, subsets_of
 from bench.report.build import render_report
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.results.records import Record

@@ -40,6 +40,7 @@ def test_an_exit_status_in_words(status: int, words: str) -> None:
         "OSError: [Errno 12] Cannot allocate memory",
         "MemoryError",
         "libtorch_cpu.so: failed to map segment from shared object",
+        "RuntimeError: could not create a primitive",
     ],
 )
 def test_words_that_tell_of_memory(words: str) -> None:
@@ -48,6 +49,7 @@ def test_words_that_tell_of_memory(words: str) -> None:
 
 def test_other_words_do_not() -> None:
     assert not fate.tells_of_memory("IndexError: index out of range in self")
+    assert not fate.tells_of_memory("could not create a primitive descriptor for a convolution")
 
 
 def test_the_last_error_of_a_log_is_found_between_what_torchrun_says() -> None:

@@ -16,6 +16,7 @@ from bench.sweeps.fit import (
     MEMORY_SHARE,
     STATE_BYTES,
     ModelTrial,
+    TrialFailed,
     choose,
     comparison_seconds,
     peak_bytes,
@@ -23,7 +24,6 @@ from bench.sweeps.fit import (
     trial_size,
 )
 from bench.sweeps.fitted_plan import FILE, Fitting, UnsizedModel
-from bench.sweeps.trials import TrialFailed
 
 GIB = 2**30
 TRIAL = ModelTrial(
@@ -143,7 +143,7 @@ class Machine:
     def candidate(self, model: str, *more: str) -> UnsizedModel:
         common = [f"results_dir={self.folder}", "device=cpu", "measure.resident=one", *more]
         line = [f"model={model}"]
-        return UnsizedModel(part="p", model=model, line=line, common=common, config=compose([*common, *line]))
+        return UnsizedModel(model=model, line=line, common=common, config=compose([*common, *line]))
 
     def fit(self, *models: str, seconds: float = 3600) -> Fitting:
         fitting = Fitting(
@@ -183,7 +183,7 @@ def test_a_trial_that_failed_is_named_and_tried_again(machine: Machine) -> None:
     machine.failing = {"gpt2"}
     fitting = machine.fit("bert-large", "gpt2")
     assert fitting.unmeasured == {"gpt2": "the trial ended as oom: out of memory"}
-    assert [one.model for one in fitting.candidates_of("p")] == ["bert-large"]
+    assert list(fitting.choices.models) == ["bert-large"]
     machine.failing = set()
     assert machine.fit("bert-large", "gpt2").unmeasured == {}
     assert machine.tried == ["bert-large", "gpt2", "gpt2"]

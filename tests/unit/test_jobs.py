@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.cluster import jobs
-from bench.config.slurm import endpoint
+from bench.config.compose import slurm_endpoint
 from bench.errors import SweepIncomplete, UserError
 from tests.support.configs import a_config
 
@@ -51,12 +51,12 @@ def test_other_launchers_and_sweeps_are_let_through(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_nodes_of_a_job_meet_at_the_first_of_them() -> None:
-    assert endpoint({}) is None
+    assert slurm_endpoint({}) is None
 
 
 def test_nodes_are_found_in_slurm_s_own_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_NODELIST", "gpu[07-09,12]")
-    assert endpoint({"SLURM_JOB_ID": "1234567"}) == "gpu07:24567"
+    assert slurm_endpoint({"SLURM_JOB_ID": "1234567"}) == "gpu07:24567"
 
 
 def test_outside_of_a_job_every_process_is_the_first() -> None:

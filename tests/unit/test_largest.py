@@ -9,10 +9,8 @@ import pytest
 from bench.config.device import Device
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
-from bench.measure.groups.micro_batches import next_smaller
 from bench.measure.plan.preflight import check_memory
-from bench.measure.stages import batch_search_algorithm
-from bench.measure.stages.batch_search_algorithm import SearchResult
+from bench.measure.stages.search import SearchResult, confirm, find_largest, next_smaller
 from bench.results import arithmetic
 from bench.results.records import BatchTrial, LaunchStage
 from tests.support.comparisons import Resumable, Simulated
@@ -52,13 +50,13 @@ class TestSearch:
     def test_it_doubles_or_halves_and_then_bisects(
         self, start: int, most: int, micro_batch: int, trials: list[int]
     ) -> None:
-        found = batch_search_algorithm.search(up_to(most), start=start, most_trials=20)
+        found = find_largest(up_to(most), start=start, most_trials=20)
         assert (found.micro_batch, tried(found)) == (micro_batch, trials)
 
     @pytest.mark.parametrize("start", [1, 5, 8, 64])
     @pytest.mark.parametrize("most", [1, 7, 31, 64, 65, 333, 5000])
     def test_it_ends_within_its_resolution_and_tries_nothing_twice(self, start: int, most: int) -> None:
-        found = batch_search_algorithm.search(up_to(most), start=start, most_trials=40)
+        found = find_largest(up_to(most), start=start, most_trials=40)
         assert (
             found.micro_batch
             <= most
@@ -69,16 +67,16 @@ class TestSearch:
         assert found.gap <= arithmetic.search_resolution(found.micro_batch)
 
     def test_it_says_what_it_tried(self) -> None:
-        found = batch_search_algorithm.search(up_to(50), start=8, most_trials=20)
+        found = find_largest(up_to(50), start=8, most_trials=20)
         assert str(found) == "largest micro-batch 50 (tried 8 16 32 64✗ 48 56✗ 52✗ 50 51✗)"
 
     def test_it_ends_with_its_trials_and_says_how_far_it_came(self) -> None:
-        found = batch_search_algorithm.search(up_to(50), start=8, most_trials=5)
+        found = find_largest(up_to(50), start=8, most_trials=5)
         assert str(found) == (
             "largest micro-batch 48 (tried 8 16 32 64✗ 48, to within 16: "
-            "measure.most_trials=5 ended the search)"
+            "measure.most_trials ended the search)"
         )
-        found = batch_search_algorithm.search(up_to(1000), start=8, most_trials=2)
+        found = find_largest(up_to(1000), start=8, most_trials=2)
         assert str(found) == "largest micro-batch at least 16 (tried 8 16: everything fitted)"
 
     @pytest.mark.parametrize(("most_trials", "sizes"), [(20, "8 4 2 1"), (2, "8 4")])
@@ -86,32 +84,32 @@ class TestSearch:
         with pytest.raises(
             LaunchFailed, match=f"no micro-batch fits, tried {sizes}; the last: bad_alloc"
         ) as e:
-            batch_search_algorithm.search(up_to(0), start=8, most_trials=most_trials)
+            find_largest(up_to(0), start=8, most_trials=most_trials)
         assert e.value.status == "oom"
 
     def test_what_was_found_must_fit_again_and_again(self) -> None:
-        found = batch_search_algorithm.search(up_to(5), start=4, most_trials=20)
+        found = find_largest(up_to(5), start=4, most_trials=20)
         answers = iter([False, True])  # 5, then 4
 
         def attempt(size: int) -> BatchTrial:
             return BatchTrial(micro_batch=size, fits=next(answers), message="bad_alloc")
 
-        confirmed = batch_search_algorithm.confirm(attempt, found)
+        confirmed = confirm(attempt, found)
         assert (confirmed.micro_batch, confirmed.gap) == (4, 1)
         assert tried(confirmed) == [4, 8, 6, 5, 5, 4]
         assert str(confirmed) == "largest micro-batch 4 (tried 4 8✗ 6✗ 5 5✗ 4)"
 
     def test_what_fits_only_now_and_then_ends(self) -> None:
-        found = batch_search_algorithm.search(up_to(2), start=2, most_trials=20)
+        found = find_largest(up_to(2), start=2, most_trials=20)
         with pytest.raises(
             LaunchFailed, match="a micro-batch of 1 fitted once and then did not; the last: bad_alloc"
         ) as e:
-            batch_search_algorithm.confirm(up_to(0), found)
+            confirm(up_to(0), found)
         assert e.value.status == "oom"
 
     def test_where_everything_fitted_there_is_no_edge(self) -> None:
-        found = batch_search_algorithm.search(up_to(1000), start=8, most_trials=2)
-        assert batch_search_algorithm.confirm(up_to(0), found) is found
+        found = find_largest(up_to(1000), start=8, most_trials=2)
+        assert confirm(up_to(0), found) is found
 
     def test_one_step_down_is_one_resolution(self) -> None:
         assert [next_smaller(size) for size in (1, 2, 48, 64, 640)] == [0, 1, 47, 62, 620]

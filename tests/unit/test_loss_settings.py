@@ -8,7 +8,7 @@ import pytest
 from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
 from bench.errors import UserError
-from bench.report.content.modalities import VISION, modality_of
+from bench.report.content.kinds import VISION, modality_of
 from tests.support.configs import a_config, a_model
 
 CLASSES = ["model.task=sequence-classification", "++model.config.num_labels=3"]

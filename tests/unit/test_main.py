@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
+from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import mkl
+from bench.machine import processor
 from bench.measure.plan import preflight
 from bench.measure.plan.preflight import check_packages
 from bench.setup import stacks
@@ -89,6 +90,25 @@ def test_hydras_own_files_lie_under_the_runs_and_the_folder_stays(run: Run, tmp_
     assert "seed: 0" in (point / ".hydra/config.yaml").read_text()
 
 
+def test_reports_have_a_folder_of_their_own(
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("results_dir=a", "reports_dir=./a") == 2
+    assert capfd.readouterr().err.startswith("reports_dir=./a is results_dir, too: ")
+    assert coordinator.stems == []
+
+
+def test_a_choice_in_a_folder_of_the_user_s_is_measured_with_the_path_to_it(
+    run: Run, coordinator: FakeCoordinator, tmp_path: Path
+) -> None:
+    (tmp_path / "my/measure").mkdir(parents=True)
+    (tmp_path / "my/measure/mine.yaml").write_text("defaults: [quick]\nlaunches: 7\n")
+    assert run("measure=mine", "hydra.searchpath=[file://my]", "hydra.verbose=false") == 0
+    (overrides,) = coordinator.overrides
+    assert overrides[:2] == ["hydra.searchpath=[file://my]", "measure=mine"]
+    assert compose(overrides).measure.launches == 7
+
+
 def test_launches_that_were_not_ok_are_listed_and_end_with_1(
     run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,7 +145,7 @@ def test_a_sweep_goes_on_after_a_point_that_is_refused(
 def test_the_fairness_experiment_sweeps_mkls_paths_where_there_are_two(
     coordinator: FakeCoordinator, run: Run, monkeypatch: pytest.MonkeyPatch, choices: str, held: int
 ) -> None:
-    monkeypatch.setattr(mkl, "blas_choices_here", lambda: choices)
+    monkeypatch.setattr(processor, "blas_choices_here", lambda: choices)
     monkeypatch.setattr(preflight, "check_blas", lambda config: None)
     monkeypatch.setattr(sys, "argv", ["bench", "experiment=fairness"])
     assert program.main() == 0

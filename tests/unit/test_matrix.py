@@ -13,9 +13,10 @@ from bench.config.overrides import repeatable
 from bench.config.schema import Config
 from bench.measure.plan import preflight
 from bench.report import __main__ as report_command
-from bench.report.pages.comparison import render_comparison
+from bench.report.build import SUPPORT_TABLE, write_support
+from bench.report.content.collection import collect
+from bench.report.files import files_of
 from bench.report.pages.support import support_page
-from bench.report.pages.support_matrix import TABLE, planned_models, read_matrix, support_csv
 from bench.report.render.markdown import render_markdown
 from bench.results.records import Record
 from bench.setup import stacks
@@ -23,7 +24,7 @@ from bench.setup.checkout import ROOT
 from bench.sweeps import __main__ as sweeps
 from bench.sweeps import comparisons, plan_file, runner
 from tests.support.factories import comparison, failed, record, workload
-from tests.support.reports import make_machine
+from tests.support.reports import make_machine, render_comparison
 from tests.support.result_files import write_records
 
 pytestmark = pytest.mark.once
@@ -42,7 +43,17 @@ def recorded(model: str, reason: str = "") -> list[Record]:
 
 
 def page_of(folder: Path) -> str:
-    return render_markdown(support_page(read_matrix(folder)))
+    return render_markdown(support_page(collect(files_of(folder)).comparisons))
+
+
+def table_of(folder: Path) -> list[dict[str, str]]:
+    (_, table), _ = write_support(folder, folder.parent / "reports")
+    return list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
+
+
+def planned_models(part: str) -> list[str]:
+    (planned,) = plan_file.select_parts(plan_file.load_plan("matrix"), [part])
+    return list(planned.models)
 
 
 @pytest.fixture
@@ -53,21 +64,31 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "matrix"
 
 
-def test_the_table_has_a_row_for_each_model_and_backend_in_the_order_asked_for(folder: Path) -> None:
-    found = read_matrix(folder)
-    rows = list(csv.DictReader(support_csv(found).splitlines()))
+def test_the_table_has_a_row_for_each_model_and_backend(folder: Path) -> None:
+    rows = table_of(folder)
     assert [(row["model"], row["backend"], row["status"]) for row in rows] == [
-        ("gpt2", "pytorch", "ok"),
-        ("gpt2", "ortmodule", "ok"),
         ("beit-base", "pytorch", "ok"),
         ("beit-base", "ortmodule", "unsupported"),
+        ("gpt2", "pytorch", "ok"),
+        ("gpt2", "ortmodule", "ok"),
         ("mine", "pytorch", "ok"),
         ("mine", "ortmodule", "unsupported"),
     ]
-    assert float(rows[1]["speedup"]) == pytest.approx(1.25)
-    assert float(rows[1]["loss_difference"]) == 1e-6
-    assert rows[1]["message"] == rows[3]["speedup"] == rows[3]["loss_difference"] == ""
-    assert rows[3]["message"] == "ResizeGrad | missing"
+    _, failed_row, _, ok, *_ = rows
+    assert float(ok["speedup"]) == pytest.approx(1.25)
+    assert float(ok["loss_difference"]) == 1e-6
+    choices = ("engine", "optimizer", "sharding", "stack")
+    assert [ok[name] for name in choices] == ["ortmodule", "adamw_fused", "ddp", "ort"]
+    assert failed_row["speedup"] == failed_row["loss_difference"] == ""
+    assert ok["message"] == "one round: no interval"
+    assert failed_row["message"] == "ResizeGrad | missing"
+
+
+def test_a_damaged_file_is_named_and_stops_no_other(folder: Path) -> None:
+    (folder / "mine-cpux2.csv").write_text("model\n")
+    written, (sentence,) = write_support(folder, folder.parent / "reports")
+    assert "mine-cpux2.csv" in sentence
+    assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in written[0].read_text(encoding="utf-8")
 
 
 def test_the_page_says_at_a_glance_what_each_engine_trains_and_why_not(folder: Path) -> None:
@@ -111,8 +132,7 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
             failed("pytorch_fsdp2", "unsupported", "needs a CUDA device", launch=0, **shape),
         ],
     )
-    found = read_matrix(folder)
-    own_page = render_comparison(found[1])
+    own_page = render_comparison(collect([folder / "gpt2-cpux2-choices.csv"]).comparisons[0])
     assert "pytorch: untimed" not in own_page, "the table says it, and there is no more to say"
     assert "unsupported: needs a CUDA device" in own_page
     page = page_of(folder)
@@ -122,13 +142,14 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
     assert "| backend | what runs | gpt2 |" in choices
     assert "| compile@modern | compile + adamw + ddp; ort stack | ok, 8e-08 |" in choices
     assert "adamw + ddp; ort stack | **unsupported** (2) |" in choices
-    rows = [row for row in csv.DictReader(support_csv(found).splitlines()) if row["model"] == "gpt2"]
+    rows = [row for row in table_of(folder) if row["model"] == "gpt2"]
     assert [(row["backend"], row["status"]) for row in rows] == [
-        ("pytorch", "ok"),
-        ("ortmodule", "ok"),
+        ("pytorch", "untimed"),
         ("compile@modern", "untimed"),
         ("pytorch_fsdp2", "unsupported"),
-    ], "the untimed reference is left out"
+        ("pytorch", "ok"),
+        ("ortmodule", "ok"),
+    ]
 
 
 def test_make_report_rebuilds_the_page_from_the_comparisons(folder: Path, tmp_path: Path) -> None:
@@ -165,11 +186,11 @@ def test_make_matrix_measures_every_model_once_in_mini(
     monkeypatch.setattr(runner, "measure_comparison", measure)
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert sweeps.main(["matrix", "parts=models,choices", "device=cpu", *out]) == 0
-    assert [name for name, _, _ in asked] == planned_models() + planned_models("choices")
+    assert [name for name, _, _ in asked] == planned_models("models") + planned_models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
     assert asked[0][2] == ["study=matrix", "experiment=matrix", "model=bert-large", "device=cpu"]
     assert asked[-1][2] == ["study=matrix", "experiment=choices", "model=whisper-small", "device=cpu"]
-    with (tmp_path / "reports" / TABLE).open(newline="") as file:
+    with (tmp_path / "reports" / SUPPORT_TABLE).open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()
 

@@ -454,7 +454,7 @@ def test_a_gpu_of_another_node_is_looked_at_through_its_program(nodes: NodePool)
     sample = {**fields, "power_watts": None, "throttled_by": ["power cap"]}
     program = a_program(
         nodes,
-        answers={SampleGpu: lambda _: {"sample": dict(sample), "absent": {"gpu_power": "NVML: no"}}},
+        answers={SampleGpu: lambda _: [dict(sample), {"gpu_power": "NVML: no"}]},
         gpus=["GPU-1", "GPU-2"],
     )
     nodes.gather()

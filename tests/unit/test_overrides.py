@@ -15,6 +15,11 @@ def test_what_does_not_change_the_measurement_is_left_out_and_the_order_stays() 
     assert repeatable([*given, "track.timeout_s=9", "model=gpt2"]) == ["seed=3", "model=gpt2"]
 
 
+def test_where_the_user_s_own_choices_lie_goes_on_record() -> None:
+    given = ["hydra.searchpath=[file://my/conf]", "model=mine"]
+    assert repeatable(given) == given
+
+
 def test_the_last_value_of_a_key_holds() -> None:
     assert last_values(["seed=1", "+x.y=[a,b]", "seed=3", "~adam.lr", "label=a=b"]) == {
         "seed": "3",

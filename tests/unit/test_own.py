@@ -257,6 +257,13 @@ def test_another_number_of_labels_replaces_their_names() -> None:
             {"config.json": json.dumps(BERT), "pytorch_model.bin": ""},
             "has its weights in pytorch_model.bin, which is not read; save them as safetensors, or ",
         ),
+        *(
+            (
+                {"config.json": json.dumps(BERT), "adapter_config.json": "{}", weights: ""},
+                "holds adapter_config.json, so that transformers would load the adapter's base model instead",
+            )
+            for weights in ("model.safetensors", "adapter_model.safetensors")
+        ),
         (
             {"config.json": json.dumps(BERT), "pytorch_model-00001-of-00002.bin": ""},
             "has its weights in pytorch_model-00001-of-00002.bin, which is not read; ",

@@ -133,3 +133,10 @@ def test_experiments_with_full_samples_take_a_module(experiment: str) -> None:
     line = [f"experiment={experiment}", "device=cpu", "backend=[pytorch]"]
     assert compose([*line, "model=bert-tiny"]).data.lengths == "full"
     assert compose([*line, "model.module=net.py:Net"]).data.lengths == "uniform"
+
+
+@pytest.mark.parametrize("experiment", ["matrix", "choices"])
+def test_experiments_of_miniatures_take_a_module_as_it_is(experiment: str) -> None:
+    line = [f"experiment={experiment}", "device=cpu", "backend=[pytorch]"]
+    assert compose([*line, "model=bert-tiny"]).model.size == "mini"
+    assert compose([*line, "model.module=net.py:Net"]).model.size == "published"

@@ -7,8 +7,8 @@ import pytest
 from bench.config.choices import LOSS_TOLERANCE, PRECISIONS
 from bench.errors import LaunchFailed
 from bench.launch.messages import ExpectedTensor
-from bench.measure.plan.backends import GRADIENT_TOLERANCE
 from bench.measure.plan.plans import Tolerances
+from bench.measure.plan.resolve import GRADIENT_TOLERANCE
 from bench.measure.stages.judging import (
     COARSE_FLOOR,
     LATER_FLOORS,

@@ -15,10 +15,9 @@ from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.launch.spec import WorkerSpec
 from bench.measure.groups.starting import GroupStarter
-from bench.measure.plan.backends import GRADIENT_TOLERANCE
 from bench.measure.plan.launches import PARITY, PARITY_IN_FP32, SEARCH, Launch, timed
 from bench.measure.plan.plans import ComparisonPlan, Tolerances
-from bench.measure.plan.resolve import resolve
+from bench.measure.plan.resolve import GRADIENT_TOLERANCE, resolve
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once
@@ -51,7 +50,7 @@ def test_the_reference_comes_first_and_plans_cannot_be_changed(tmp_path: Path) -
     plan = plan_of(config)
     assert next(iter(plan.backends)) == "ortmodule"
     with pytest.raises(FrozenInstanceError):
-        plan.blocks.repeats = 3  # type: ignore[misc]
+        plan.cores = []  # type: ignore[misc]
 
 
 def variables_of(plan: ComparisonPlan, name: str, launch: Launch) -> dict[str, str]:
@@ -156,15 +155,6 @@ def test_a_backend_is_judged_by_its_own_precision_and_update(tmp_path: Path) -> 
     assert backends["bf16"].tolerances == Tolerances(
         loss=LOSS_TOLERANCE["bf16"], gradient_norm=GRADIENT_TOLERANCE["bf16"]
     )
-
-
-def test_nothing_is_searched_for_unless_it_is_asked_for(tmp_path: Path) -> None:
-    config = a_config(tmp_path)
-    assert plan_of(config).search is None
-    config.measure.batch = "max"
-    search = plan_of(config).search
-    assert search is not None
-    assert search.start == config.micro_batch
 
 
 def test_messages_call_a_launch_by_its_stage_and_number() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.results.prediction import Predicted, predict
-from bench.statistics.memory_parts import MemoryParts
+from bench.statistics.backend_blocks import MemoryParts
 from bench.statistics.summary import summarise
 from tests.support.factories import MIB, block, record
 from tests.support.result_files import table_of_records

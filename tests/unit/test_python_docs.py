@@ -18,12 +18,12 @@ from bench.worker.workload.order import Order
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers
 from bench.worker.workload.text_windows import (
     HELD_OUT_WINDOWS,
-    TextBatches,
     count_predicted,
     cut,
     held_out_batch,
     held_out_windows,
     make_batch,
+    training_batches,
 )
 from tests.support.configs import a_config
 
@@ -31,9 +31,9 @@ SEQ_LEN = 64
 
 
 def made(task: str = "causal-lm", seed: int = 0, rank: int = 0, count: int = 3) -> list[Arrays]:
-    batches = TextBatches(seq_len=SEQ_LEN, task=task, seed=seed, rank=rank)
-    order = Order(len(batches.windows), micro_batch=8, rank=rank, world_size=2, seed=seed)
-    return [batches.arrays(draw) for draw in itertools.islice(order, count)]
+    windows = cut(python_docs.split()[0], SEQ_LEN)
+    order = Order(len(windows), micro_batch=8, rank=rank, world_size=2, seed=seed)
+    return [*itertools.islice(training_batches(windows, order, task=task), count)]
 
 
 def texts(batches: list[Arrays]) -> list[bytes]:

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.analysis import reference
-from bench.analysis.claims.judge import TESTS
+from bench.report.content.claim_tests import TESTS
 
 
 def test_every_row_has_its_source_and_every_flag_its_words() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from bench.cluster import node_agent as node_program
 from bench.cluster.messages import StartRanks
-from bench.cluster.remote_ranks import Assignment, RemoteNode, RemoteRanks
+from bench.cluster.remote_ranks import RemoteNode, RemoteRanks
 from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
@@ -39,7 +39,7 @@ def served(tmp_path: Path) -> Iterator[RemoteNode]:
 def remote_ranks(node: RemoteNode, folder: Path) -> RemoteRanks:
     spec = Comparison(a_config(folder), "m").shared.starter.spec("pytorch", PARITY)
     rendezvous = Rendezvous(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
-    return RemoteRanks(Assignment(node=node, spec=spec, settings={}, stack="nonesuch"), rendezvous)
+    return RemoteRanks(node, spec=spec, settings={}, stack="nonesuch", rendezvous=rendezvous)
 
 
 def test_what_a_node_cannot_start_ends_in_its_own_words(served: RemoteNode, tmp_path: Path) -> None:

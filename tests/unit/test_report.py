@@ -12,15 +12,22 @@ from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.report.build import render_report
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import ReportedComparison, read_comparison
-from bench.report.content.notes import group_warnings
-from bench.report.pages.comparison import render_comparison
-from bench.report.pages.comparison_terminal import render_terminal
+from bench.report.pages.comparison import render_terminal
 from bench.report.render.markdown import escaped
 from bench.report.words import describe, formatting
 from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, record, with_environment, workload
 from tests.support.git import committed
-from tests.support.reports import SECONDS, golden_records, page_of, printed, rendered, save, section_of
+from tests.support.reports import (
+    SECONDS,
+    golden_records,
+    page_of,
+    printed,
+    render_comparison,
+    rendered,
+    save,
+    section_of,
+)
 from tests.support.result_files import table_of_records, write_records
 
 GOLDEN = """
@@ -76,9 +83,14 @@ def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
         comparison(SECONDS, device="cuda"),
         gpus=[{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}],
     )
-    page = page_of(records)
-    assert "| device peak MiB |" in page
+    rows = table_of_records(records)
+    page = render_comparison(ReportedComparison(stem="x", rows=rows))
+    assert "peak MiB" not in page, "a column without any number is left out"
     assert "cuda: 2 × NVIDIA H200, 2 ranks × 1 thread" in page
+    rows.loc[rows["round"].notna(), "device_peak_mib"] = 700.0
+    page = render_comparison(ReportedComparison(stem="x", rows=rows))
+    assert "| device peak MiB |" in page
+    assert page.count(" | 700.0 | ") == 2
 
 
 def test_a_bare_environment_is_tolerated() -> None:
@@ -240,21 +252,28 @@ def test_the_terminal_table_fits_100_columns_and_keeps_every_figure_whole() -> N
         assert words in shown
 
 
-def test_what_is_said_of_several_backends_is_one_line_with_the_range_of_its_numbers() -> None:
-    warnings = [
-        SteadinessWarning(
-            kind="spread", backend=backend, reason=f"blocks vary {spread} % (SD)", remedy="end it"
-        )
-        for backend, spread in (("pytorch", "8.2"), ("ortmodule", "12.0"), ("ortmodule_zero1", "5.1"))
+def test_the_terminal_shows_the_first_warnings_of_two_kinds_and_counts_the_others() -> None:
+    spread = [
+        SteadinessWarning(kind="spread", backend=backend, reason=f"blocks vary {share} %", remedy="end it")
+        for backend, share in (("pytorch", "8.2"), ("ortmodule", "12.0"))
     ]
-    other = SteadinessWarning(kind="clock", backend="pytorch", reason="slow in 3 of 4 blocks", remedy="")
-    assert group_warnings([*warnings, other]) == [
-        "3 backends: blocks vary 5.1 to 12.0 % (SD); end it",
-        "pytorch: slow in 3 of 4 blocks",
+    others = [
+        SteadinessWarning(kind=kind, backend="pytorch", reason="slow in 3 of 4 blocks", remedy="")
+        for kind in ("clock", "load")
     ]
-    seeds = [dataclasses.replace(warnings[0], reason=f"with seed {seed} blocks vary") for seed in (1, 2, 3)]
-    assert group_warnings(seeds) == ["pytorch: with seed 1 to 3 blocks vary; end it"], "one backend, thrice"
-    assert group_warnings(warnings[:2]) == ["pytorch, ortmodule: blocks vary 8.2 to 12.0 % (SD); end it"]
+    comparison = ReportedComparison(stem="x", rows=table_of_records([record()]))
+    comparison.__dict__["warnings"] = [*spread, *others]
+    console = Console(width=100, file=io.StringIO())
+    console.print(render_terminal(comparison))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert [line.strip() for line in shown.splitlines() if "arning" in line] == [
+        "warning: pytorch: blocks vary 8.2 %; end it",
+        "warning: pytorch: slow in 3 of 4 blocks",
+        "the page has 2 more warnings",
+    ]
+
+
+def test_the_same_failure_of_several_backends_is_one_line() -> None:
     shown = printed([record(), *(failed(name, "unsupported", "no kernel") for name in ("a", "b", "c"))])
     assert "3 backends: unsupported: no kernel" in shown
 

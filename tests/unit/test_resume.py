@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from bench.config.data import Data
 from bench.errors import UserError
-from bench.machine import fingerprint
-from bench.measure.record.lock import locked
+from bench.machine import environment
+from bench.measure.comparison import locked
 from bench.results.side_files import BREAKDOWN, CHECKPOINTS
 from tests.support.comparisons import Resumable, rows_of
-from tests.support.configs import BACKENDS
+from tests.support.configs import BACKENDS, a_model
 from tests.support.fakes import FakeGroup, Script
 
 CRASH = ("crashed", "rank 1 was killed by SIGKILL during block", "")
@@ -248,6 +249,25 @@ def test_another_setting_is_refused_with_both_values_and_the_file_stays(
         Resumable(tmp_path, resume=True, **settings)
 
 
+@pytest.mark.parametrize("edited", ["data/rows.csv", "data/image.png", "words/tokenizer.json", "net.py"])
+def test_files_of_the_user_that_were_edited_are_refused_with_their_place(tmp_path: Path, edited: str) -> None:
+    for name in ("data/rows.csv", "data/image.png", "words/tokenizer.json", "net.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text = 1\n")
+    settings: dict[str, Any] = {
+        "data": Data(name="hf", path=f"{tmp_path}/data", processor=f"{tmp_path}/words"),
+        "model": a_model(task="own", architecture=None, config={}, module=f"{tmp_path}/net.py:Net"),
+    }
+    before = Resumable(tmp_path, **settings).rows
+    assert Resumable(tmp_path, resume=True, **settings).groups == []
+    (tmp_path / edited).write_text("text = 2\n" + "#longer" * (edited == "data/image.png"))
+    with pytest.raises(
+        UserError, match=rf"other settings \(the files in .*{edited.split('/')[0]}.*\); go on"
+    ):
+        Resumable(tmp_path, resume=True, **settings)
+    assert rows_of(tmp_path) == before
+
+
 def test_more_launches_are_added_to_a_complete_comparison(tmp_path: Path) -> None:
     explained = {"explain": True}
     before = Resumable(tmp_path, measure=explained).rows
@@ -281,7 +301,7 @@ def test_another_environment_is_refused_and_the_refusal_names_the_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Resumable(tmp_path).rows
-    monkeypatch.setattr(fingerprint, "code_hash", lambda: "another")
+    monkeypatch.setattr(environment, "code_hash", lambda: "another")
     with pytest.raises(UserError, match=r"another environment \(code: \w+, now another\)"):
         Resumable(tmp_path, resume=True)
     assert rows_of(tmp_path) == before

@@ -9,12 +9,12 @@ import pytest
 
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
-from bench.report.pages.comparison import render_comparison
 from bench.results import csv_files
 from bench.results.records import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from bench.results.rows import rows_of_record
 from bench.statistics.summary import summarise
 from tests.support.factories import block, record, workload
+from tests.support.reports import render_comparison
 from tests.support.result_files import table_of_records, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from bench.config.schema import Config
 from bench.results.step_parts import ModelFacts, ReadyGradients
 from bench.scale import __main__ as command
 from bench.scale import facts as facts_module
-from bench.scale import published, words
+from bench.scale import published
 from bench.scale.predict import STRONG_RANKS, faster_at, scaling_rows
 from bench.scale.published import predict_ratio
 
@@ -155,21 +155,6 @@ def test_a_slower_network_costs_those_that_send_more() -> None:
     assert at(slow, "ddp", 64)["predicted_efficiency"] < at(fast, "ddp", 64)["predicted_efficiency"]
     assert faster_at(slow, "zero1", "ddp") == []
     assert faster_at(slow, "ddp", "zero1") == [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-
-
-def test_the_largest_model_fits_and_one_layer_more_does_not() -> None:
-    config = compose(["model=bert-large", "device=cpu", "backend=[pytorch]", "precision=bf16"])
-    a100 = topology.load("dgx-a100")
-    said = words.largest(config, FACTS, a100)
-    memory = a100.device.memory_bytes.value
-    for sharding in ("ddp", "zero1", "zero2", "zero3"):
-        line = next(line for line in said.splitlines() if line.startswith(sharding))
-        fits = int(line.split("64 ranks ")[1].split(" layers")[0].replace(",", ""))
-        held = [
-            words._held(FACTS, (FACTS.activation_bytes, FACTS.layer_activation_bytes), sharding, 64, count)
-            for count in (fits, fits + 1)
-        ]
-        assert held[0] <= memory < held[1], sharding
 
 
 def test_a_published_ratio_follows_from_what_update_and_sending_cost() -> None:

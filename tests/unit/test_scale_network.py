@@ -199,15 +199,13 @@ def test_one_rank_alone_takes_no_time(kind: str) -> None:
     assert took(linked(), kind, GB, 1) == [0]
 
 
-def test_all_calls_have_the_same_links_and_a_factor_makes_both_faster() -> None:
+def test_all_calls_have_the_same_links() -> None:
     a100, ranks = topology.load("dgx-a100"), np.array([8.0, 64.0])
     network = LinkedNodes(a100, Dice(100))
     one, again = (network.seconds("all_gather", 10 * GB, ranks).total for _ in range(2))
     assert one.shape == (100, 2)
     assert one.tolist() == again.tolist()
     assert len(set(one[:, 1])) > 90
-    twice = LinkedNodes(a100, Dice(100), bandwidth=2).seconds("all_gather", 10 * GB, ranks).total
-    assert twice == pytest.approx(one / 2, rel=0.02)
 
 
 # --- measured ranks -------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from bench.analysis.scale.sendings import (
     in_buckets,
     sendings,
     sent_in_a_step,
-    volume,
 )
 from bench.results.collectives import SENT, Collective, sent_bytes, volumes
 
@@ -45,6 +44,11 @@ def of(
         layers=5,
         textbook=textbook,
     )
+
+
+def volume(found: list[Sending], parameters: int) -> float:
+    """Numbers per parameter that a rank sends in a step of one micro-batch, but for the share 1 / N."""
+    return sum(SENT[one.kind] * one.elements for one in found) / parameters
 
 
 def calls(found: list[Sending]) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from bench.analysis.scale.sendings import (
     sendings,
 )
 from bench.analysis.scale.steps import Parts, StepSeconds, predict_step
-from bench.analysis.scale.topology import load
+from bench.analysis.scale.topology import NetworkLink, load
 from bench.results.collectives import SENT
 from bench.statistics.intervals import Floats
 from tests.support.step_simulator import Call, Step, simulate_step
@@ -83,9 +83,8 @@ def predicted(
     network: Links,
     own: Parts | None = None,
     ranks: Floats = SEVERAL,
-    **changes: Floats,
 ) -> StepSeconds:
-    return predict_step(own or parts(), found, network, ranks, divides_update=False, **changes)
+    return predict_step(own or parts(), found, network, ranks, divides_update=False)
 
 
 def exposed(found: Sequence[Sending], network: Links, own: Parts | None = None) -> float:
@@ -178,7 +177,7 @@ def as_events(own: Parts, found: Sequence[Sending], network: Links, ranks: float
         forward=own.forward.item(),
         backward=own.backward.item(),
         rest=rest.item(),
-        grad_accum=own.grad_accum,
+        grad_accum=int(own.grad_accum),
         forward_weights=calls(["all_gather"], FORWARD, evenly=True),
         backward_weights=calls(["all_gather"], BACKWARD),
         gradients=calls(["reduce_scatter", "all_reduce"], BACKWARD),
@@ -309,7 +308,7 @@ def test_what_is_sent_in_every_pass_is_sent_as_often_as_there_are_micro_batches(
 def test_world_sizes_may_have_micro_batches_of_their_own() -> None:
     found, network = [sent("all_gather", FORWARD, 4), sent("all_reduce", BACKWARD, 4)], Links(way_s=0.2)
     ranks, micro_batches = np.array([4.0, 4.0, 4.0]), np.array([3.0, 1.0, 0.5])
-    step = predicted(found, network, ranks=ranks, micro_batches=micro_batches)
+    step = predicted(found, network, parts(grad_accum=micro_batches), ranks)
     for place, number in enumerate(micro_batches):
         own = parts(grad_accum=max(1, int(number)))
         if number < 1:
@@ -363,19 +362,25 @@ def test_draws_and_world_sizes_have_nothing_to_do_with_each_other() -> None:
     assert guess.total[0] == pytest.approx(together.total[0])
 
 
+def slow(link: NetworkLink) -> NetworkLink:
+    rate = link.bytes_per_s.scaled(0.1)
+    return replace(link, bytes_per_s=rate, ring_bytes_per_s=rate)
+
+
 def test_more_is_exposed_where_links_are_slower_and_never_more_than_is_sent() -> None:
     topology, ranks = load("dgx-a100"), np.array([8.0, 64.0])
+    slower = replace(
+        topology, inside_node=slow(topology.inside_node), between_nodes=slow(topology.between_nodes)
+    )
     own = parts(forward=np.array([[0.02]]), backward=np.array([[0.04]]))
     for sharding in TEXTBOOK:
         found = sendings(sharding, tensors=[SIXTEEN_MB] * 50, ranks=8, on_cuda=True, layers=10)
-        fast, slow = (
-            predict_step(
-                own, found, LinkedNodes(topology, Dice(), bandwidth=factor), ranks, divides_update=True
-            )
-            for factor in (1.0, 0.1)
+        fast, slowed = (
+            predict_step(own, found, LinkedNodes(machine, Dice()), ranks, divides_update=True)
+            for machine in (topology, slower)
         )
-        assert (slow.exposed > fast.exposed).all(), sharding
-        assert (slow.exposed <= slow.sent * (1 + 1e-12)).all(), sharding
+        assert (slowed.exposed > fast.exposed).all(), sharding
+        assert (slowed.exposed <= slowed.sent * (1 + 1e-12)).all(), sharding
 
 
 # --- what it costs --------------------------------------------------------------------------------

@@ -110,14 +110,11 @@ def save(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def test_the_page_has_one_row_with_the_range_and_folds_the_seeds(tmp_path: Path) -> None:
+def test_the_page_has_one_row_and_folds_the_seeds(tmp_path: Path) -> None:
     render_report(save(tmp_path / "results"), tmp_path / "page")
     page = (tmp_path / "page" / "index.md").read_text(encoding="utf-8")
     assert "All 1 comparison" in page
     assert page.count("3 seeds: 1, 2, 3. Speed-up: of each seed the midmean") == 1
-    assert "speed-up of ortmodule seed by seed: 1.20× to 1.30×" in page.replace("1.200", "1.20").replace(
-        "1.300", "1.30"
-    )
     assert 'made by: make sweep ARGS="model=bert-tiny seed=1,2,3"' in page
     for seed in TRUE:
         assert page.count(f'<a id="bert-tiny-cpux2-seed-{seed}"></a>') == 1

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis.steadiness.clusters import distance_of_two_clusters
-from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.analysis.steadiness.warnings import SteadinessWarning, distance_of_two_clusters, find_warnings
+from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, sample
 from tests.support.result_files import table_of_records

@@ -9,11 +9,13 @@ import pytest
 
 from bench.report import __main__ as command
 from bench.report.build import render_report
-from bench.report.content.backend_columns import IN_SUMMARY, rows_of
+from bench.report.commands import latex_tables, markdown_tables
+from bench.report.content.backend_columns import IN_SUMMARY, BackendRow, rows_of
 from bench.report.content.blocks import table, text_column
 from bench.report.content.collection import ReportedComparison
-from bench.report.pages.summary import summary_csv, summary_latex, summary_markdown
+from bench.report.content.models import panels_of
 from bench.report.render import latex
+from bench.report.render.csv import render_csv
 from tests.support.factories import comparison, failed
 from tests.support.many_models import ELEVEN, Model, half_width, write
 from tests.support.many_models import comparison as of_model
@@ -28,8 +30,16 @@ def table_of(text: str) -> dict[str, dict[str, str]]:
     return {row["backend"]: row for row in csv.DictReader(io.StringIO(text))}
 
 
+def summary_csv(comparison: ReportedComparison) -> str:
+    return render_csv(rows_of([comparison]), IN_SUMMARY)
+
+
+def by_machine(comparison: ReportedComparison) -> dict[str, list[BackendRow]]:
+    return {machine: rows_of(group) for machine, group in panels_of([comparison]).items()}
+
+
 def test_summary_csv_has_every_figure_with_its_interval() -> None:
-    rows = table_of(summary_csv(rows_of([of_model(BART)])))
+    rows = table_of(summary_csv(of_model(BART)))
     assert list(rows) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
     ort, best, base = rows["ortmodule"], rows["pytorch_best"], rows["pytorch"]
     assert list(ort) == list(IN_SUMMARY)
@@ -61,7 +71,7 @@ def test_summary_csv_has_every_figure_with_its_interval() -> None:
 
 
 def test_what_failed_has_its_status_and_message_and_blank_figures() -> None:
-    row = table_of(summary_csv(rows_of([of_model(BART)])))["ortmodule_zero1"]
+    row = table_of(summary_csv(of_model(BART)))["ortmodule_zero1"]
     assert (row["status"], row["message"]) == ("oom", "made up: it is oom")
     figures = ("samples_per_s", "speedup", "speedup_low", "over_best", "peak_mib", "energy_per_sample_j")
     assert {row[name] for name in figures} == {""}
@@ -69,7 +79,7 @@ def test_what_failed_has_its_status_and_message_and_blank_figures() -> None:
 
 def test_an_infinite_end_is_blank() -> None:
     records = comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e300]]})
-    rows = table_of(summary_csv(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))])))
+    rows = table_of(summary_csv(ReportedComparison(stem="x", rows=table_of_records(records))))
     assert rows["ortmodule"]["speedup_high"] == ""
     assert rows["ortmodule"]["speedup"] != ""
 
@@ -88,7 +98,7 @@ def test_the_report_writes_summary_csv_with_the_reproduction(tmp_path: Path) -> 
 
 
 def test_the_markdown_table_has_one_row_for_each_backend_under_its_machine() -> None:
-    lines = summary_markdown(rows_of([of_model(BART)])).splitlines()
+    lines = markdown_tables(by_machine(of_model(BART))).splitlines()
     assert lines[0].startswith("**cpu: AMD EPYC")
     factor = math.exp(half_width(BART))
     ratio = f"1.180× [{1.18 / factor:.3f}, {1.18 * factor:.3f}]"
@@ -102,7 +112,7 @@ def test_the_latex_table_is_for_booktabs_and_escaped() -> None:
         *comparison({"pytorch": [[2.0], [2.0]], "a_b&c%d#e$f": [[1.6], [1.6]]}),
         failed("x{y}", "oom", "no memory"),
     ]
-    text = summary_latex(rows_of([ReportedComparison(stem="x", rows=table_of_records(records))]))
+    text = latex_tables(by_machine(ReportedComparison(stem="x", rows=table_of_records(records))))
     lines = [line.strip() for line in text.splitlines()]
     assert lines[2] == r"\begin{tabular}{llrrlrrr}"
     for rule in (r"\toprule", r"\midrule", r"\bottomrule"):

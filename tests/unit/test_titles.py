@@ -86,7 +86,7 @@ def test_on_gpus_they_are_named_in_place_of_ranks_and_mkl() -> None:
 
 
 def distinct(*comparisons: ReportedComparison) -> list[str]:
-    titles = [one.title for one in with_distinct_titles(comparisons)]
+    titles = [one.title for one in with_distinct_titles([comparisons])[0]]
     assert len(set(titles)) == len(titles)
     return titles
 

@@ -362,7 +362,7 @@ def test_a_file_of_other_code_is_refused_by_resuming(
     measured: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = measured.read_bytes()
-    assert why.main([str(measured), f"reports_dir={measured.parent}"]) == 2
+    assert why.main([str(measured), f"reports_dir={measured.parent}/reports"]) == 2
     assert "was measured with other settings; go on with the same" in capsys.readouterr().err
     assert measured.read_bytes() == before
 

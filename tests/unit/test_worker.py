@@ -20,8 +20,7 @@ from bench.launch.messages import (
     Request,
     UseFirstBatches,
 )
-from bench.machine.telemetry.gpu_meter import GpuMeter
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.on_device.rank import DeviceRank
 from bench.worker.rank.child import in_a_line
@@ -155,6 +154,10 @@ SIGNATURE = "onnxruntime::python::addObjectMethods(pybind11::module&)::<lambda(B
             f"Traceback (most recent call last):\n  File x.py\nRuntimeError: {SOURCE} {SIGNATURE}{' ' * 300}"
             "[ONNXRuntimeError] : 1 : FAIL : [ShapeInferenceError] Dimension 3 is not 4",
             "RuntimeError: FAIL : [ShapeInferenceError] Dimension 3 is not 4",
+        ),
+        (
+            f"{SOURCE} {SIGNATURE}{' ' * 300} gradient_builder != nullptr was false. \n",
+            "RuntimeError: gradient_builder != nullptr was false.",
         ),
         ("[ONNXRuntimeError] : 9 : no source file", "RuntimeError: [ONNXRuntimeError] : 9 : no source file"),
     ],

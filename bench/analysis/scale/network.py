@@ -40,17 +40,14 @@ class LinkedNodes:
     Args:
         topology: whose links they are.
         dice: draws their figures, once for all calls.
-        bandwidth: factor on both links' bandwidths, to see what depends on them.
     """
 
-    def __init__(self, topology: Topology, dice: Dice, *, bandwidth: float = 1.0) -> None:
+    def __init__(self, topology: Topology, dice: Dice) -> None:
         self._per_node = topology.ranks_per_node
         inside, between = topology.inside_node, topology.between_nodes
-        self._all_reduce = [dice.draw(link.bytes_per_s) * bandwidth for link in (inside, between)]
+        self._all_reduce = [dice.draw(link.bytes_per_s) for link in (inside, between)]
         self._ring = [
-            drawn
-            if link.ring_bytes_per_s == link.bytes_per_s
-            else dice.draw(link.ring_bytes_per_s) * bandwidth
+            drawn if link.ring_bytes_per_s == link.bytes_per_s else dice.draw(link.ring_bytes_per_s)
             for drawn, link in zip(self._all_reduce, (inside, between), strict=True)
         ]
         self._hop_inside, self._hop_between = dice.draw(inside.latency_s), dice.draw(between.latency_s)

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.results.collectives import SENT, Collective, sent_bytes
+from bench.results.collectives import Collective, sent_bytes
 
 FORWARD, BACKWARD, AFTER_BACKWARD, AFTER_UPDATE = "forward", "backward", "after backward", "after update"
 """When a sending happens: along with the forward or the backward pass, or where nothing is computed
@@ -182,11 +182,6 @@ def _stage_3(
 
 def _padded(elements: int, multiple: int) -> int:
     return -(-elements // multiple) * multiple
-
-
-def volume(sent: Sequence[Sending], parameters: int) -> float:
-    """Numbers per parameter that a rank sends in a step of one micro-batch, but for the share 1 / N."""
-    return sum(SENT[sending.kind] * sending.elements for sending in sent) / parameters
 
 
 def sent_in_a_step(sent: Sequence[Sending], ranks: int, grad_accum: int, *, least_bytes: int = 0) -> float:

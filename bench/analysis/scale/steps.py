@@ -8,6 +8,7 @@ What keeps the processor busy is added to what is computed when a collective is 
 wait for the link. That changes nothing: until the link is free again, the link is what everything waits for.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from bench.statistics.intervals import Floats
 
 Call = tuple[float, Duration]
 """A collective, and the share of a pass at which it is sent or needed."""
+
+_FIRST, _GRADIENTS, _LAYER = range(3)
+"""What happens in a pass, in the order of what happens at the same moment: the first weights are asked for,
+gradients are sent, a layer begins and the next one's weights are asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +42,9 @@ class Parts:
     update: Draws  # of all parameters by one rank
     copies: Draws  # of all gradients into what is sent, and back
     host: Draws  # whatever else a step takes, however many ranks there are
-    grad_accum: int  # micro-batches of a step
+    # micro-batches of a step, at every world size or at each; below 1 it is one that has so much fewer
+    # samples, and is taken to compute so much sooner
+    grad_accum: float | Floats
     elements_ready: Floats
     share_ready: Floats
 
@@ -63,7 +70,6 @@ def predict_step(
     ranks: Floats,
     *,
     divides_update: bool,
-    micro_batches: Floats | None = None,
 ) -> StepSeconds:
     """The seconds of a step.
 
@@ -73,12 +79,10 @@ def predict_step(
         network: that carries them.
         ranks: world sizes, shape (world sizes,).
         divides_update: each rank updates its part of the parameters alone.
-        micro_batches: of a step at each world size, in place of `parts.grad_accum`; below 1 it is one that
-            has so much fewer samples, and is taken to compute so much sooner.
     """
     several = ranks > 1
     update = parts.update / np.where(divides_update, ranks, 1.0)
-    number = np.asarray(parts.grad_accum if micro_batches is None else micro_batches, dtype=float)
+    number = np.asarray(parts.grad_accum, dtype=float)
     passes, size = np.maximum(1.0, number), np.minimum(1.0, number)
     computed = number * (parts.forward + parts.backward) + update
     computed = computed + np.where(several, parts.copies, 0.0) + parts.host
@@ -122,50 +126,22 @@ def _exposed(computed: Floats, gathers: Sequence[Call], gradients: Sequence[Call
     a layer comes before `pre_backward` of the next). While a collective keeps the processor busy, computing
     waits. `computed` are the seconds of the pass if nothing were sent.
     """
-    in_order = sorted(gathers, key=lambda call: call[0])
-    marks = [(share, 0, number) for number, (share, _) in enumerate(gradients)]
-    marks += [(share, 1, number) for number, (share, _) in enumerate(in_order)]
-    clock = _Pass(computed)
-    if in_order:
-        clock.gather(0.0, in_order[0][1])
-    for share, needs_weights, number in sorted(marks):
-        if not needs_weights:
-            clock.send(share, gradients[number][1])
+    late = np.zeros_like(computed)  # how much later computing is than if nothing were sent
+    free = np.zeros_like(computed)  # when the link has carried all that it was asked for
+    there, busy_since = free, late  # when the weights needed next arrive, and what is busy after them
+    layers = sorted(gathers, key=lambda call: call[0])
+    events: list[tuple[float, int, Duration | None]] = [(0.0, _FIRST, weights) for _, weights in layers[:1]]
+    events += [(share, _GRADIENTS, duration) for share, duration in gradients]
+    for layer, following in itertools.zip_longest(layers, layers[1:]):
+        events.append((layer[0], _LAYER, following and following[1]))
+    for share, kind, duration in sorted(events, key=lambda event: event[:2]):
+        if kind == _LAYER:
+            late = np.maximum(late, there + busy_since - share * computed)
+        if duration is None:  # the last layer has no next one
             continue
-        clock.wait(share)
-        if number + 1 < len(in_order):
-            clock.gather(share, in_order[number + 1][1])
-    return np.maximum(clock.late, clock.free - computed)
-
-
-class _Pass:
-    """A pass as it goes on, in seconds since it began.
-
-    Attributes:
-        late: how much later computing is than if nothing were sent.
-        free: when the link has carried all that it was asked for.
-    """
-
-    def __init__(self, computed: Floats) -> None:
-        self._computed = computed
-        self.late = np.zeros_like(computed)
-        self.free = np.zeros_like(computed)
-        self._there = self.free
-        self._busy_behind = self.late
-
-    def send(self, share: float, duration: Duration) -> None:
-        """Ask for a collective at this share of the pass."""
-        self.free = np.maximum(self.free, share * self._computed + self.late) + duration.total
-        self.late = self.late + duration.busy
-        self._busy_behind = self._busy_behind + duration.busy
-
-    def gather(self, share: float, duration: Duration) -> None:
-        """Ask for the weights that are needed next."""
-        self.send(share, duration)
-        self._there = self.free
-        self._busy_behind = np.zeros_like(self.late)
-
-    def wait(self, share: float) -> None:
-        """Until these weights are there; what was asked for after them keeps the processor busy later."""
-        there = self._there + self._busy_behind
-        self.late = np.maximum(self.late, there - share * self._computed)
+        free = np.maximum(free, share * computed + late) + duration.total
+        late = late + duration.busy
+        busy_since = busy_since + duration.busy
+        if kind != _GRADIENTS:
+            there, busy_since = free, np.zeros_like(late)
+    return np.maximum(late, free - computed)

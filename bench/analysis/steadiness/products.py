@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bench.machine.mkl import INTEL
+from bench.machine.processor import INTEL
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, parse_environment
 from bench.statistics.backend_blocks import median

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from bench.machine.telemetry.gpu_sample import GpuSample
 
 THROTTLED = {
     "SwPowerCap": "power cap",
@@ -18,6 +17,18 @@ THROTTLED = {
 
 Idleness and clocks that somebody has set are not among them.
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSample:
+    """How one GPU was doing at one moment; None where NVML cannot read it."""
+
+    used_bytes: int | None  # of the whole device, whoever uses it
+    utilisation_percent: float | None
+    sm_clock_mhz: float | None
+    temperature_c: float | None
+    power_watts: float | None
+    throttled_by: tuple[str, ...] | None
 
 
 class GpuMeter:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine.telemetry.gpu_meter import GpuSample
 
 PERIOD_SECONDS = 0.5
 

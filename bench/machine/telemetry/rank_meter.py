@@ -4,8 +4,7 @@ import os
 from typing import Any
 
 from bench.machine.telemetry.cpu import clock_mhz, core_time, cpu_seconds, page_faults, throttle_count
-from bench.machine.telemetry.gpu_meter import GpuMeter
-from bench.machine.telemetry.gpu_sample import GpuSample
+from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
 
 

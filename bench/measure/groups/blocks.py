@@ -1,21 +1,21 @@
 """Sets up one group, warms it up and times its blocks; the devices are sampled meanwhile."""
 
+import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.launch.messages import A, Build, PhaseFigures, Request, TakeFirstStep, TimeBlock
+from bench.launch.messages import A, Build, Built, PhaseFigures, Request, TakeFirstStep, TimeBlock
 from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import Look
-from bench.measure.groups.answers import model_figures, phase_figures
-from bench.measure.groups.repeats import Repeats
+from bench.measure.groups.busy_cores import Repeats
 from bench.measure.plan.launches import Launch
-from bench.measure.plan.plans import BlockPlan, ResolvedBackend
+from bench.measure.plan.plans import ComparisonPlan
 from bench.measure.plan.schedule import steps_per_block
 from bench.measure.record.ledger import Ledger
 from bench.results import arithmetic, validity
@@ -24,6 +24,12 @@ from bench.results.records import Block, Phase, WarmUp
 
 MOST_WARMUP_BLOCKS = 7
 """Warm-up ends after this many blocks, settled or not."""
+
+EQUAL_WARMUP_BLOCKS = 3
+"""Where training is followed to a target: warm-up until it is settled would give some backends more steps."""
+
+MEASURED_PER_RANK = tuple(field.name for field in dataclasses.fields(Phase) if field.name != "samples")
+"""The fields of `Phase` that every rank's `PhaseFigures` holds under the same names."""
 
 LOOK_SECONDS = 0.3
 """How long one looks for the processes that spoiled a block: the kernel counts in ticks of 0.01 s."""
@@ -37,18 +43,20 @@ class BlockTimer:
         repeats: the contaminated blocks, counted.
     """
 
-    plan: BlockPlan  # how long blocks are, and when one is repeated
-    backends: Mapping[str, ResolvedBackend]
+    plan: ComparisonPlan
     sampler: GpuSampler  # of the devices
     ledger: Ledger  # that gets the figures
     look: Look  # at what other processes do on the cores, after a block that they spoiled
 
     def __post_init__(self) -> None:
+        self._measure = self.plan.config.measure
+        # of each launch; None: until memory and speed are settled
+        self.warmup_blocks = EQUAL_WARMUP_BLOCKS if self._measure.evaluate_every is not None else None
         self.repeats = Repeats()
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
         """Set up everything before the first step; it goes on record, as all that follows."""
-        spec, built = self.backends[name].spec, self._request(group, Build())
+        spec, built = self.plan.backends[name].spec, self._request(group, Build())
         self.ledger.update_workload(name, launch, **model_figures(built))
         self.ledger.update(
             name,
@@ -113,15 +121,15 @@ class BlockTimer:
 
         Caches and page tables are cold by then: the first block was 5 to 30 % slower than the next.
         """
-        answers = group.request(TimeBlock(steps=self.plan.warmup_steps))
+        answers = group.request(TimeBlock(steps=self._measure.warmup_steps))
         return arithmetic.block_seconds(answer.seconds for answer in answers)
 
     def steps_of_a_block(self, group: Group) -> int:
         """How many of this group's steps fit into a timed block."""
-        count = self.plan.warmup_steps
+        count = self._measure.warmup_steps
         # The faster of two: one disturbance would shorten every block of the comparison.
         taken = min(max(answer.seconds for answer in group.request(TimeBlock(steps=count))) for _ in range(2))
-        return steps_per_block(taken / count, self.plan.block_seconds)
+        return steps_per_block(taken / count, self._measure.block_seconds)
 
     def time_block(
         self, group: Group, name: str, launch: Launch, *, steps: int, round_number: int, position: int
@@ -149,10 +157,10 @@ class BlockTimer:
                 **self._figures(answers),
             )
             repeats = self.ledger.add_block(name, launch, block, self._absent(answers))
-            contamination = validity.find_contamination(block, len(self.backends[name].spec.cores[0]))
+            contamination = validity.find_contamination(block, len(self.plan.backends[name].spec.cores[0]))
             if not contamination:
                 return
-            again = repeats < self.plan.repeats
+            again = repeats < self._measure.repeats
             by_others = contamination.cause == validity.OTHER_PROCESSES
             takers = self.look(LOOK_SECONDS).takers if again and by_others else ()
             self.repeats.count(launch.number, name, contamination, takers, again=again)
@@ -165,7 +173,7 @@ class BlockTimer:
         The first block is a single step, the second that is taken: it is much slower than those that follow,
         so that a longer block with it in could not be compared with the next one.
         """
-        steps, planned = self.plan.warmup_steps, self.plan.warmup_blocks
+        steps, planned = self._measure.warmup_steps, self.warmup_blocks
         blocks: list[WarmUp] = []
 
         def is_over() -> bool:
@@ -181,8 +189,10 @@ class BlockTimer:
         """Blocks for `measure.preheat_s`, the same for every backend: a GPU's clock falls as it gets warm."""
         blocks: list[WarmUp] = []
         spent, per_step = 0.0, max(warm_up[-1].seconds) / warm_up[-1].steps
-        while spent < self.plan.preheat_s:
-            steps = steps_per_block(per_step, min(self.plan.block_seconds, self.plan.preheat_s - spent))
+        while spent < self._measure.preheat_s:
+            steps = steps_per_block(
+                per_step, min(self._measure.block_seconds, self._measure.preheat_s - spent)
+            )
             blocks.append(self._time_warm_up(group, steps))
             spent += max(blocks[-1].seconds)
         return blocks
@@ -198,7 +208,8 @@ class BlockTimer:
 
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:
         """What a `Phase` holds: every rank's figures, and the devices' samples."""
-        return phase_figures(answers) | {"samples": self.sampler.take()}
+        by_rank = {name: tuple(getattr(answer, name) for answer in answers) for name in MEASURED_PER_RANK}
+        return by_rank | {"samples": self.sampler.take()}
 
     def _absent(self, answers: Sequence[PhaseFigures]) -> dict[str, str]:
         """Why a figure of the phase is missing, by its name, whichever rank or device could not have it."""
@@ -206,3 +217,20 @@ class BlockTimer:
         for answer in answers:
             absent |= answer.absent
         return absent
+
+
+def model_figures(built: Sequence[Built]) -> dict[str, Any]:
+    """What a workload holds once there is a model, from the answers to `build`."""
+    return {
+        "attention": built[0].attention,
+        "parameters": built[0].parameters,
+        "trainable_parameters": built[0].trainable_parameters,
+        "weights": built[0].weights,
+        "padding_share": mean_of_known([answer.padding_share for answer in built]),
+    }
+
+
+def mean_of_known(values: Sequence[float | None]) -> float | None:
+    """The mean of those that are there; None if none is."""
+    known = [value for value in values if value is not None]
+    return arithmetic.mean(known) if known else None

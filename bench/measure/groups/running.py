@@ -18,7 +18,6 @@ class RunningGroups(dict[str, Group]):
         launch: that they belong to.
         start_group: starts the group of a backend in a launch.
         on_failure: deals with a failure once its group is closed.
-        all_resident: several groups live side by side, and those that are not measured must sleep.
     """
 
     def __init__(
@@ -26,14 +25,11 @@ class RunningGroups(dict[str, Group]):
         launch: Launch,
         start_group: Callable[[str, Launch], Group],
         on_failure: OnFailure,
-        *,
-        all_resident: bool = True,
     ) -> None:
         super().__init__()
         self.launch = launch
         self._start_group = start_group
         self._on_failure = on_failure
-        self._all_resident = all_resident
         self._stack = ExitStack()
         self._log_tails: dict[str, str] = {}  # of closed groups
 
@@ -69,18 +65,13 @@ class RunningGroups(dict[str, Group]):
             group.close()
 
     @contextmanager
-    def closing_if_it_fails(self, name: str) -> Iterator[None]:
+    def closing_if_it_fails(self, name: str, on_failure: OnFailure | None = None) -> Iterator[None]:
         """Close the group of this backend if it fails here, and deal with the failure."""
         try:
             yield
         except LaunchFailed as failure:
             self.close_group(name)
-            self._on_failure(name, self.launch, failure, self._log_tails.get(name, ""))
-
-    def pause_unless_alone(self, name: str) -> None:
-        """Keep a group from taking any CPU time while another one is measured."""
-        if self._all_resident:
-            self[name].pause()
+            (on_failure or self._on_failure)(name, self.launch, failure, self._log_tails.get(name, ""))
 
     def end(self) -> None:
         """Let all ranks end by themselves."""

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.cluster.group_nodes import GroupNodes
 from bench.cluster.node_pool import NodePool
-from bench.cluster.remote_ranks import Assignment
+from bench.cluster.remote_ranks import GroupNodes
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
@@ -25,7 +24,7 @@ class GroupStarter:
     plan: ComparisonPlan
     start_group: Callable[..., Group] = Group  # `Group`; tests give their own
     nodes: NodePool | None = None  # the other nodes; None if there are none
-    # of timed launches by backend, in samples per rank, where it is not the configured one
+    # of timed launches by backend, in samples per rank, as a search has found them; else the configured one
     micro_batches: dict[str, int] = field(default_factory=dict)
 
     def start(self, name: str, launch: Launch) -> Group:
@@ -39,17 +38,16 @@ class GroupStarter:
             LaunchFailed: there is no process, no socket or no room for the temporary folder; another node is
                 missing, or could not start its part.
         """
-        backend, launching = self.plan.backends[spec.backend], self.plan.launching
-        assignments = self._assignments(spec)
+        backend, config = self.plan.backends[spec.backend], self.plan.config
         try:
             return self.start_group(
                 spec,
-                world_size=launching.world_size,
+                world_size=config.device.world_size,
                 folder=folder,
                 variables=backend.variables_of(spec),
                 interpreter=backend.interpreter,
-                timeout_s=launching.timeout_s,
-                other_nodes=GroupNodes(assignments) if assignments else None,
+                timeout_s=config.measure.timeout_s,
+                other_nodes=self._other_nodes(spec),
             )
         except OSError as error:
             raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
@@ -66,36 +64,36 @@ class GroupStarter:
         if launch.stage is LaunchStage.PARITY:
             saves = name == self.plan.reference and launch == PARITY
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
+        config = self.plan.config
+        # Each rank has a seed of its own, the next number, so that launches must be as many apart.
+        apart = config.device.world_size if config.measure.evaluate_every is not None else 0
         return dataclasses.replace(
             spec,
             micro_batch=self.micro_batches.get(name, spec.micro_batch),
-            seed=spec.seed + self.plan.launching.seed_step * launch.number,
+            seed=spec.seed + apart * launch.number,
         )
 
-    def _assignments(self, spec: WorkerSpec) -> list[Assignment]:
-        """What the other nodes start for a group: the same, on their own cores and devices."""
+    def _other_nodes(self, spec: WorkerSpec) -> GroupNodes | None:
+        """The other nodes start the same, on their own cores and devices; None if there are none."""
         if self.nodes is None:
-            return []
+            return None
         self.nodes.require()
         backend = self.plan.backends[spec.backend]
-        return [
-            Assignment(
-                node=node,
-                spec=dataclasses.replace(
-                    spec,
-                    cores=tuple(
-                        core_shares(
-                            node.cores,
-                            world_size=self.plan.launching.world_size // spec.nnodes,
-                            threads=spec.threads,
-                            held=spec.holds_threads,
-                            near=node.near_cores if spec.device_uuids else (),
-                        )
-                    ),
-                    device_uuids=tuple(node.gpus) if spec.device_uuids else (),
-                ),
-                settings=backend.settings_of(spec),
-                stack=backend.stack,
+        ranks_per_node = self.plan.config.device.ranks_per_node
+        specs = []
+        for node in self.nodes.members:
+            cores = core_shares(
+                node.cores,
+                world_size=ranks_per_node,
+                threads=spec.threads,
+                held=spec.holds_threads,
+                near=node.near_cores if spec.device_uuids else (),
             )
-            for node in self.nodes.members
-        ]
+            uuids = tuple(node.gpus) if spec.device_uuids else ()
+            specs.append((node, dataclasses.replace(spec, cores=tuple(cores), device_uuids=uuids)))
+        return GroupNodes(
+            specs,
+            settings=backend.settings_of(spec),
+            stack=backend.stack,
+            ranks_per_node=ranks_per_node,
+        )

@@ -1,4 +1,4 @@
-"""What one comparison will do, in parts: each stage is handed the part that it needs."""
+"""What one comparison will do."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine.variables import worker_variables
 from bench.measure.plan.launches import Launch
@@ -94,109 +95,27 @@ class ResolvedBackend:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchPlan:
-    """How every group is launched."""
-
-    world_size: int  # ranks of each group, on all nodes together
-    timeout_s: float  # the longest that one group may take, everything together
-    seed_step: int  # by how much the seed of a timed launch exceeds that of the one before; 0: all share one
-    # the longest that launches wait, all together, for other processes to leave the cores alone
-    wait_s: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockPlan:
-    """How a group is warmed up and its blocks are timed."""
-
-    warmup_steps: int  # optimizer steps of each warm-up block
-    warmup_blocks: int | None  # how many; None: until memory and speed are settled
-    preheat_s: float  # for so long every backend trains after its warm-up
-    block_seconds: float  # that a timed block of the reference should last
-    repeats: int  # contaminated blocks that a backend may measure again in each launch
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParityPlan:
-    """How backends are compared with the reference before anything is timed."""
-
-    steps: int  # optimizer steps of each backend
-    batches: int  # distinct micro-batches that those steps take in turn
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportPlan:
-    """How exported models are run."""
-
-    threads: int  # of ONNX Runtime
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchPlan:
-    """How the largest micro-batch of each backend is searched for."""
-
-    start: int  # the micro-batch to begin with
-    most_trials: int  # launches that the search may take, of each backend
-    steps: int  # that follow the warm-up of each trial, since memory still grows then
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvergePlan:
-    """How training is followed to a target."""
-
-    steps: int  # of a block, after each of which the held-out loss is computed
-    target: float  # the held-out loss to reach
-    margin: float  # final losses that differ by less are equivalent
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimedPlan:
-    """How many rounds, and until when launches follow."""
-
-    rounds: int  # of each launch
-    until: float | None  # half-width of the interval at which launches end; None: their number is fixed
-    most_launches: int  # `until` adds no launch beyond so many
-    most_seconds: float  # nor one after which all of them would have taken longer
-    converge: ConvergePlan | None  # None if nobody wants to know how training gets on
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfilePlan:
-    """How backends are profiled after the timed launches."""
-
-    rounds: int  # in each of which every backend takes a few steps
-    seconds: float  # that the profiled steps of a backend should last about, all rounds together
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartsPlan:
-    """How steps are taken apart after everything else."""
-
-    launches: int  # fresh processes of each backend
-    seconds: float  # that the steps of a launch should last about
-    timed: bool  # else what ranks send and hold is counted only
-    ladder: bool  # collectives are timed at many sizes, too
-
-
-@dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """All parts of it; None in place of a stage's plan: that stage is not wanted."""
+    """A configuration, and all that it leaves open, resolved once."""
 
-    reference: str  # the backend that the others are compared with
+    config: Config  # checked against this machine
+    output: Output
     backends: Mapping[str, ResolvedBackend]  # by name, the reference first
     cores: Sequence[tuple[int, ...]]  # of each rank on this node
-    # the groups of a launch live side by side, and rounds rotate; else one group at a time
-    all_resident: bool
-    launches: int  # timed ones that were asked for; 0: parity alone
-    resume: bool  # go on with what an earlier run has left, instead of replacing it
-    output: Output
     # by backend, what each of its records holds from the start; the launch is filled in later
     records: Mapping[str, Record]
-    launching: LaunchPlan
-    blocks: BlockPlan
-    parity: ParityPlan
-    export: ExportPlan | None
-    checkpoint: ParityPlan | None  # what has been trained when a checkpoint is saved
-    search: SearchPlan | None
-    timed: TimedPlan | None
-    profiles: ProfilePlan | None
-    parts: PartsPlan | None
+
+    @property
+    def reference(self) -> str:
+        """The backend that the others are compared with."""
+        return self.config.reference
+
+    @property
+    def all_resident(self) -> bool:
+        """Whether the groups of a launch live side by side, and rounds rotate; else one group at a time."""
+        return self.config.measure.resident == "all"
+
+    @property
+    def parity_batches(self) -> int:
+        """Distinct micro-batches that the parity launch takes in turn: two steps' worth."""
+        return 2 * self.config.grad_accum

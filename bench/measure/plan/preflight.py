@@ -13,7 +13,7 @@ from bench.config.track import LIBRARIES
 from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
-from bench.machine.mkl import find_why_full_is_refused_here
+from bench.machine.processor import find_why_full_is_refused_here
 from bench.measure.plan.preflight_dataset import check_dataset, check_model, check_module
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
@@ -122,11 +122,16 @@ def _check_limits(config: Config, host_bytes: int) -> None:
 
 
 def check_folders(config: Config) -> None:
-    """Refuse folders that cannot be written to, before any work starts.
+    """Refuse folders that cannot be written to, and one for both, before any work starts.
 
     Raises:
         UserError: with the key to change.
     """
+    if Path(config.results_dir).absolute() == Path(config.reports_dir).absolute():
+        raise UserError(
+            f"reports_dir={config.reports_dir} is results_dir, too: reports would be read as results",
+            "choose another folder",
+        )
     for key in ("results_dir", "reports_dir"):
         folder = Path(getattr(config, key))
         try:

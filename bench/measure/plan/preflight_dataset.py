@@ -1,7 +1,6 @@
 """Check a model's configuration and a dataset before any launch, in other processes.
 
-Importing transformers or `datasets` takes seconds: `inspect_model` and `inspect_dataset` of
-`bench.worker.workload` do it.
+Importing transformers or `datasets` takes seconds: `bench.worker.workload.inspections` does it.
 """
 
 import dataclasses
@@ -25,6 +24,9 @@ from bench.machine.variables import worker_variables
 PACKAGES = {"image-classification": ("pillow", "PIL"), "speech-recognition": ("soundfile", "soundfile")}
 """What a task's dataset needs beside `datasets`: the distribution, and its module."""
 
+INSPECTIONS = "bench.worker.workload.inspections"
+"""The program that prints a sentence and ends with status 2 where the user has something to correct."""
+
 
 def check_model(config: Config) -> None:
     """Refuse keys of `model.config` that transformers does not know, and a checkpoint that it cannot read.
@@ -44,23 +46,20 @@ def check_model(config: Config) -> None:
         return
     for file in sorted(Path(model.pretrained or "nowhere").glob("*.safetensors")):
         _check_header(file)
-    inspect("inspect_model", dataclasses.asdict(model), threads=config.device.threads)
+    _inspect("inspect_model", {"model": dataclasses.asdict(model)}, config)
 
 
 def _check_header(file: Path) -> None:
     """Refuse a file of weights that was cut off, or is none, such as a pointer of Git LFS."""
+    from safetensors import SafetensorError, safe_open  # not for `make doctor`, either
+
     try:
-        with file.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
-            header = json.loads(opened.read(length))
-        ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
-        whole = 8 + length + max(ends, default=0) == file.stat().st_size
-    except (OSError, OverflowError, MemoryError, ValueError, TypeError, KeyError, AttributeError):
-        whole = False
-    if not whole:
+        with safe_open(file, framework="numpy"):
+            pass
+    except (OSError, SafetensorError):
         raise UserError(
             f"{file} is damaged or no file of safetensors", "fetch it again, such as with git lfs"
-        )
+        ) from None
 
 
 def check_module(config: Config) -> None:
@@ -80,45 +79,41 @@ def check_module(config: Config) -> None:
         "device": config.device.type,
         "ranks": config.device.world_size,
     }
-    inspect("inspect_module", spec, threads=config.device.threads, device=config.device.type)
+    _inspect("inspect_module", spec, config, device=config.device.type)
 
 
-def inspect(module: str, spec: Mapping[str, Any], *, threads: int, device: str = "cpu") -> None:
-    """Let a module of `bench.worker.workload` look at something as a rank would.
-
-    Args:
-        module: that prints a sentence and ends with status 2 where the user has something to correct.
-        spec: what it is to look at.
-        threads: of that process.
-        device: that it may use.
+def _inspect(function: str, spec: Mapping[str, Any], config: Config, *, device: str = "cpu") -> None:
+    """Let a function of `bench.worker.workload.inspections` look at `spec`, its arguments, as a rank would.
 
     Raises:
-        UserError: the sentence that it printed.
+        UserError: the sentence that it printed, ending with status 2: the user has something to correct.
     """
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
         file = Path(folder) / "spec.json"
         file.write_text(json.dumps(spec), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, "-m", f"bench.worker.workload.{module}", str(os.getpid()), str(file)],
+            [sys.executable, "-m", INSPECTIONS, function, str(os.getpid()), str(file)],
             env=worker_variables(
                 os.environ,
                 device=device,
-                threads=threads,
+                threads=config.device.threads,
                 allocator="system",
                 blas="stock",
                 precision="fp32",
                 checkpointing=False,
             )
-            | {"TOKENIZERS_PARALLELISM": "true"},  # nothing is measured yet
+            # Nothing is measured yet; and a sentence may have characters that the terminal lacks.
+            | {"TOKENIZERS_PARALLELISM": "true", "PYTHONIOENCODING": "utf-8"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
     if done.returncode == 2 and done.stdout.strip():
         raise UserError(done.stdout.strip().splitlines()[-1])
     if done.returncode != 0:
-        raise RuntimeError(f"{module} ended with status {done.returncode}:\n{done.stderr}")
+        raise RuntimeError(f"{function} ended with status {done.returncode}:\n{done.stderr}")
 
 
 def check_dataset(config: Config) -> None:
@@ -140,7 +135,13 @@ def check_dataset(config: Config) -> None:
     _check_folders(config)
     if sys.stderr.isatty():
         print(f"reading data.path={config.data.path}, and tokenizing it if it is text", file=sys.stderr)
-    inspect("inspect_dataset", _spec(config), threads=config.device.threads)
+    spec = {
+        "model": dataclasses.asdict(config.model),
+        "data": dataclasses.asdict(config.data),
+        "seq_len": config.seq_len,
+        "global_batch": global_batch(config.micro_batch, config.grad_accum, config.device.world_size),
+    }
+    _inspect("inspect_dataset", spec, config)
 
 
 def _check_python_docs(config: Config) -> None:
@@ -174,15 +175,6 @@ def _check_python_docs(config: Config) -> None:
             f"one step takes {samples:,}",
             "lower micro_batch, grad_accum or seq_len",
         )
-
-
-def _spec(config: Config) -> dict[str, object]:
-    return {
-        "model": dataclasses.asdict(config.model),
-        "data": dataclasses.asdict(config.data),
-        "seq_len": config.seq_len,
-        "global_batch": global_batch(config.micro_batch, config.grad_accum, config.device.world_size),
-    }
 
 
 def _check_packages(config: Config) -> None:

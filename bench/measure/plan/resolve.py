@@ -1,41 +1,23 @@
-"""From the configuration to the plan of a comparison; nothing else that measures reads the configuration."""
+"""From the configuration to the plan of a comparison."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from bench.config.choices import CHECKPOINT, COUNT, EXPORT, LADDER
-from bench.config.measure import Measure
+from bench.config import identity
+from bench.config.choices import IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
 from bench.config.schema import Config
+from bench.launch.spec import WorkerSpec
 from bench.machine.gpus import Gpu
-from bench.measure.plan.backends import resolve_backends
-from bench.measure.plan.plans import (
-    BlockPlan,
-    ComparisonPlan,
-    ConvergePlan,
-    ExportPlan,
-    LaunchPlan,
-    Output,
-    ParityPlan,
-    PartsPlan,
-    ProfilePlan,
-    SearchPlan,
-    TimedPlan,
-)
+from bench.measure.plan.plans import ComparisonPlan, Output, ResolvedBackend, Tolerances
 from bench.measure.plan.records import first_records
+from bench.setup import stacks
 
-PROFILED_ROUNDS = 8
-"""In how many rounds steps are profiled: backends take turns, so that a slower machine slows them all."""
+GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
+"""By precision: how far the norm of a step's gradient may differ from the reference's, relative to it.
 
-EQUAL_WARMUP_BLOCKS = 3
-"""Where steps are counted: warm-up until it is settled would give some backends more of them."""
-
-PROFILED_SECONDS = 3.0
-"""How long a backend's profiled steps should last about."""
-
-MOST_PARTS_LAUNCHES, PARTS_SECONDS = 4, 6.0
-"""Fresh processes of each backend in which steps are taken apart, and how long those steps should last
-about."""
+Adam's update stays the same when all gradients are scaled, so that losses alone would not show gradients that
+were summed where they should have been averaged, which is at least a factor of 2."""
 
 
 def resolve(
@@ -55,45 +37,14 @@ def resolve(
         gpus: the visible ones; none on a CPU.
         cores: of each rank on this node.
     """
-    measure, device = config.measure, config.device
     output = make_output(config, stem)
-    backends = resolve_backends(config, output, gpus, cores)
-    follows_training = measure.evaluate_every is not None
-    # two steps' worth of micro-batches, taken in turn
-    parity = ParityPlan(steps=measure.parity_steps, batches=2 * config.grad_accum)
-    export = ExportPlan(threads=device.ranks_per_node * device.threads)
-    search = SearchPlan(start=config.micro_batch, most_trials=measure.most_trials, steps=measure.rounds)
-    profiles = ProfilePlan(rounds=PROFILED_ROUNDS, seconds=PROFILED_SECONDS)
+    backends = _resolve_backends(config, output, gpus, cores)
     return ComparisonPlan(
-        reference=config.reference,
+        config=config,
+        output=output,
         backends=backends,
         cores=cores,
-        all_resident=measure.resident == "all",
-        launches=measure.launches,
-        resume=config.resume,
-        output=output,
         records=first_records(config, stem, overrides, backends, gpus),
-        launching=LaunchPlan(
-            world_size=device.world_size,
-            timeout_s=measure.timeout_s,
-            # Each rank has a seed of its own, the next number, so that launches must be as many apart.
-            seed_step=device.world_size if follows_training else 0,
-            wait_s=measure.wait_s,
-        ),
-        blocks=BlockPlan(
-            warmup_steps=measure.warmup_steps,
-            warmup_blocks=EQUAL_WARMUP_BLOCKS if follows_training else None,
-            preheat_s=measure.preheat_s,
-            block_seconds=measure.block_seconds,
-            repeats=measure.repeats,
-        ),
-        parity=parity,
-        export=export if config.after == EXPORT else None,
-        checkpoint=parity if config.after == CHECKPOINT else None,
-        search=search if measure.batch == "max" else None,
-        timed=_timed(measure) if measure.launches else None,
-        profiles=profiles if measure.explain and measure.launches else None,
-        parts=_parts(measure),
     )
 
 
@@ -104,29 +55,77 @@ def make_output(config: Config, stem: str) -> Output:
     return Output(stem=stem, csv=results / f"{stem}.csv", folder=results.resolve() / "runs" / stem / started)
 
 
-def _timed(measure: Measure) -> TimedPlan:
-    converge = None
-    if measure.evaluate_every is not None:
-        assert measure.target_loss is not None, "bench.config.measure sees to it"
-        assert measure.margin_loss is not None, "bench.config.measure sees to it"
-        converge = ConvergePlan(
-            steps=measure.evaluate_every, target=measure.target_loss, margin=measure.margin_loss
-        )
-    return TimedPlan(
-        rounds=measure.rounds,
-        until=measure.until,
-        most_launches=measure.most_launches,
-        most_seconds=measure.most_seconds,
-        converge=converge,
+def _resolve_backends(
+    config: Config, output: Output, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
+) -> dict[str, ResolvedBackend]:
+    """Every backend by name, the reference first."""
+    specs = {name: _spec(config, name, output, gpus, cores) for name in config.backends}
+    reference = specs[config.reference]
+    return {
+        name: _resolve_backend(config, specs[name], reference)
+        for name in sorted(specs, key=lambda name: name != config.reference)
+    }
+
+
+def _resolve_backend(config: Config, spec: WorkerSpec, reference: WorkerSpec) -> ResolvedBackend:
+    stack = config.backends[spec.backend].stack
+    installed = stacks.installed(stack)
+    assert installed is not None, "the preflight's check_packages refuses a stack that is not there"
+    return ResolvedBackend(
+        spec=spec,
+        stack=stack or stacks.own(),
+        interpreter=installed.interpreter,
+        prefix=installed.prefix,
+        settings=identity.environment_settings(config, spec.backend),
+        tolerances=_tolerances(config, spec.precision.name, reference.precision.name),
+        update=spec.optimizer if spec.optimizer in OTHER_UPDATES else "",
+        has_fp32=spec.sharding not in IN_16_BITS_ALONE,
     )
 
 
-def _parts(measure: Measure) -> PartsPlan | None:
-    if measure.parts is None:
-        return None
-    return PartsPlan(
-        launches=1 if measure.parts == COUNT else max(1, min(measure.launches, MOST_PARTS_LAUNCHES)),
-        seconds=PARTS_SECONDS,
-        timed=measure.parts != COUNT,
-        ladder=measure.parts == LADDER,
+def _tolerances(config: Config, *precisions: str) -> Tolerances:
+    """The comparison's, or wider ones if the backend or the reference computes in fewer bits than it."""
+    own = [LOSS_TOLERANCE[precision] for precision in precisions if precision != config.precision.name]
+    return Tolerances(
+        loss=max(config.measure.parity_tolerance, *own, 0.0),
+        gradient_norm=max(GRADIENT_TOLERANCE[precision] for precision in precisions),
+    )
+
+
+def _spec(
+    config: Config, name: str, output: Output, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
+) -> WorkerSpec:
+    backend, device = config.backends[name], config.device
+    limit = device.memory_limit_gib
+    return WorkerSpec(
+        backend=name,
+        engine=backend.engine,
+        engine_options=dict(backend.engine_options),
+        optimizer=backend.optimizer_on(device.type),
+        sharding=backend.sharding,
+        loop=backend.loop,
+        slowed_by=backend.slowed_by,
+        model=config.model,
+        data=config.data_of(name),
+        adam=config.adam,
+        precision=config.precision_of(name),
+        attention=config.attention_of(name),
+        checkpointing=config.checkpointing_of(name),
+        micro_batch=config.micro_batch // backend.accumulate,
+        grad_accum=config.grad_accum * backend.accumulate,
+        accumulate=backend.accumulate,
+        seq_len=config.seq_len,
+        seed=config.seed,
+        dropout=True,
+        device=device.type,
+        device_uuids=tuple(gpu.uuid for gpu in gpus),
+        threads=device.threads,
+        holds_threads=device.hold_threads,
+        blas=device.blas,
+        cores=tuple(cores),
+        memory_limit_bytes=None if limit is None else int(limit * 2**30 / device.world_size),
+        initial_state=str(output.initial_state),
+        saves_initial_state=False,
+        expected_tensors=str(output.expected_tensors),
+        nnodes=device.nnodes,
     )

@@ -98,11 +98,6 @@ class ProgressBar:
         self._bar.text = Group(Text(title), *([table] if rows else []))
         self._bar.refresh()
 
-    def redraw(self, activity: str) -> None:
-        """Show `activity` in place of what runs now; elsewhere than on a terminal it would be a line."""
-        if self.console.is_terminal:
-            self._show(activity)
-
     def guess(self, seconds: Mapping[str, float]) -> None:
         """Say how long a thing of each kind will take; what has been seen of a kind stands above it."""
         self._guesses |= seconds

@@ -145,8 +145,12 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, run
         if earlier["config_hash"] in others:
             differences = find_differences(earlier["config"], json.loads(json.dumps(record.config)))
             named = [line for line in differences if not line.startswith("measure.launches:")]
-            differing = "; ".join(named) or f"the files in {record.config['model']['pretrained']}"
-            raise UserError(f"{file} was measured with other settings ({differing}); {ANEW}.")
+            model, data = record.config["model"], record.config["data"]
+            places = (model["pretrained"], model.get("module"), data["path"], data["processor"])
+            files = " or ".join(filter(None, places))
+            differing = "; ".join(named) or (files and f"the files in {files}")
+            if differing:
+                raise UserError(f"{file} was measured with other settings ({differing}); {ANEW}.")
 
 
 def rows_to_keep(

@@ -10,7 +10,6 @@ from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import Evaluate
 from bench.measure.plan.launches import Launch
-from bench.measure.plan.plans import TimedPlan
 from bench.measure.stages.stage import Run
 from bench.results import arithmetic, side_files
 from bench.results.records import Phase, Record
@@ -25,11 +24,10 @@ class Evaluations:
     """Asks for held-out losses between the blocks if they are wanted, and keeps the file about them."""
 
     shared: Run
-    plan: TimedPlan
 
     def __post_init__(self) -> None:
         self._rows: dict[tuple[int, str], list[Row]] = defaultdict(list)
-        self._earlier = self._kept() if self.plan.converge else []
+        self._earlier = self._kept() if self.shared.measure.evaluate_every is not None else []
         self._woken: dict[tuple[int, str], float] = {}
         # By launch and evaluation: the backend that came first, and its steps.
         self._steps: dict[tuple[int, int], tuple[str, int]] = {}
@@ -44,15 +42,13 @@ class Evaluations:
         Raises:
             LaunchFailed: the loss is not finite, or this backend has not taken as many steps as another.
         """
-        plan = self.plan.converge
-        if plan is None:
+        measure = self.shared.measure
+        if measure.evaluate_every is None:
             return
         answers = group.request(Evaluate())
         key = launch.number, name
         number, steps = len(self._rows[key]), answers[0].steps
-        loss = arithmetic.mean_of_sums(
-            [answer.loss_sum for answer in answers], [answer.predicted for answer in answers]
-        )
+        loss = sum(answer.loss_sum for answer in answers) / sum(answer.predicted for answer in answers)
         if not math.isfinite(loss):
             raise LaunchFailed("diverged", f"the held-out loss is {loss} after {steps} steps")
         other, expected = self._steps.setdefault((launch.number, number), (name, steps))
@@ -73,8 +69,8 @@ class Evaluations:
                 "seconds_with_start": seconds + _start_of(record) + self._woken.get(key, 0.0),
                 "disturbed": int(_is_disturbed(record)),
                 "held_out_loss": loss,
-                "target_loss": plan.target,
-                "margin_loss": plan.margin,
+                "target_loss": measure.target_loss,
+                "margin_loss": measure.margin_loss,
             }
         )
 
@@ -92,7 +88,10 @@ class Evaluations:
             return []
         hashes = {row["config_hash"] for row in earlier.rows}
         table = HELD_OUT_LOSSES.read(path)
-        whole = table.groupby(["backend", "launch"])["evaluation"].transform("size") == self.plan.rounds + 1
+        whole = (
+            table.groupby(["backend", "launch"])["evaluation"].transform("size")
+            == self.shared.measure.rounds + 1
+        )
         rows = table[whole & table["config_hash"].isin(hashes)].to_dict("records")
         return [row for row in rows if (row["backend"], row["launch"]) in launches]
 

@@ -6,7 +6,6 @@ nothing else: nothing that is timed depends on it.
 
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.exported_files import CHECKED, CheckedExport
 from bench.launch.messages import ExportModel, ModelExported
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.plans import ExportPlan
+from bench.measure.plan.launches import Launch
 from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
 from bench.results.side_files import EXPORTS
@@ -30,16 +29,13 @@ adds up errors of 1e-7."""
 CHECKER = "bench.worker.state.check_exports"
 
 
-@dataclass
 class Exports(Stage):
     """Exports at the end of the parity launch, where dropout is off and all train from the same weights."""
 
-    shared: Run
-    plan: ExportPlan
-
-    def __post_init__(self) -> None:
+    def __init__(self, shared: Run) -> None:
+        super().__init__(shared)
         self._exported: dict[str, ModelExported] = {}
-        self._failed: dict[str, LaunchFailed] = {}
+        self._rows: dict[str, dict[str, Any]] = {}  # of each backend of which it is known what came of it
         if self.is_missing():
             self.shared.when_trained.append(self.export)
 
@@ -50,26 +46,30 @@ class Exports(Stage):
     def export(self, groups: RunningGroups, _: object) -> None:
         """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""
         for name in list(groups):
-            with self.shared.bar.doing("export", f"export of {name}"):
-                try:
-                    answers = groups[name].request(ExportModel(folder=str(self._folder / name)))
-                except LaunchFailed as failure:
-                    self._failed[name] = failure
-                    groups.close_group(name)
-                else:
-                    self._exported[name] = answers[0]
+            with (
+                self.shared.bar.doing("export", f"export of {name}"),
+                groups.closing_if_it_fails(name, self._fail),
+            ):
+                answers = groups[name].request(ExportModel(folder=str(self._folder / name)))
+                self._exported[name] = answers[0]
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Run everything that was exported, and write what came of it."""
         interpreter = find_interpreter()
         if interpreter is None:
             missing = UserError("no stack of this checkout has ONNX Runtime", "run `make setup`")
-            self._failed |= {name: LaunchFailed("unsupported", str(missing)) for name in self._exported}
-            self._exported = {}
-        checked = self._run_checker(interpreter) if interpreter and self._exported else {}
-        tried = [name for name in self.shared.plan.records if name in (*self._exported, *self._failed)]
-        self.shared.write_beside(EXPORTS, [self._row(name, checked.get(name)) for name in tried])
+            row = {"status": "unsupported", "message": str(missing)}
+            self._rows |= dict.fromkeys(self._exported, row)
+        elif self._exported:
+            for name, checked in self._run_checker(interpreter).items():
+                self._rows[name] = _row_of(self._exported[name], checked)
+        tried = [name for name in self.shared.plan.records if name in self._rows]
+        rows = [self.shared.describe(name) | self._rows[name] for name in tried]
+        self.shared.write_beside(EXPORTS, rows)
         return names
+
+    def _fail(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
+        self._rows[name] = {"status": failure.status, "message": failure.message}
 
     @property
     def _folder(self) -> Path:
@@ -77,7 +77,9 @@ class Exports(Stage):
 
     def _run_checker(self, interpreter: str) -> dict[str, CheckedExport]:
         names = list(self._exported)
-        command = [interpreter, "-m", CHECKER, str(self._folder), str(self.plan.threads)]
+        device = self.shared.plan.config.device
+        threads = device.ranks_per_node * device.threads
+        command = [interpreter, "-m", CHECKER, str(self._folder), str(threads)]
         with self.shared.bar.doing("export", "exported models in ONNX Runtime"):
             ended = subprocess.run(
                 [*command, self.shared.plan.reference, *names], capture_output=True, text=True, check=False
@@ -87,27 +89,6 @@ class Exports(Stage):
             return dict.fromkeys(names, CheckedExport(runtime="", failure=reason))
         checked = (self._folder / CHECKED).read_bytes()
         return msgspec.json.decode(checked, type=dict[str, CheckedExport])
-
-    def _row(self, name: str, checked: CheckedExport | None) -> dict[str, Any]:
-        row = self.shared.describe(name)
-        if checked is None:
-            failure = self._failed[name]
-            return row | {"status": failure.status, "message": failure.message}
-        exported = self._exported[name]
-        status, message = judge(checked)
-        row |= {
-            "status": status,
-            "message": message,
-            "exporter": exported.exporter,
-            "runtime": checked.runtime,
-            "export_s": exported.seconds,
-            "exported_mib": mib(exported.bytes),
-            "output_scale": checked.scale,
-            "difference": checked.difference,
-            "difference_from_reference": checked.from_reference,
-            "inferences": len(checked.latencies),
-        }
-        return row | _latency(checked.latencies)
 
 
 def find_interpreter() -> str | None:
@@ -134,12 +115,22 @@ def judge(checked: CheckedExport) -> tuple[str, str]:
     return "ok", ""
 
 
-def _latency(seconds: Sequence[float]) -> dict[str, float]:
-    if not seconds:
-        return {}
-    median, low, high = median_interval(seconds)
-    return {
-        "inference_ms": 1000 * median,
-        "inference_low_ms": 1000 * low,
-        "inference_high_ms": 1000 * high,
+def _row_of(exported: ModelExported, checked: CheckedExport) -> dict[str, Any]:
+    """What came of one model, but for what its row begins with."""
+    status, message = judge(checked)
+    row = {
+        "status": status,
+        "message": message,
+        "exporter": exported.exporter,
+        "runtime": checked.runtime,
+        "export_s": exported.seconds,
+        "exported_mib": mib(exported.bytes),
+        "output_scale": checked.scale,
+        "difference": checked.difference,
+        "difference_from_reference": checked.from_reference,
+        "inferences": len(checked.latencies),
     }
+    if checked.latencies:
+        median, low, high = (1000 * seconds for seconds in median_interval(checked.latencies))
+        row |= {"inference_ms": median, "inference_low_ms": low, "inference_high_ms": high}
+    return row

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor, ParityTrained
-from bench.measure.groups.answers import mean_over_ranks
 from bench.measure.plan.plans import Tolerances
+from bench.results import arithmetic
 from bench.results.records import TensorVerdict
 
 NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
@@ -68,6 +68,11 @@ def trajectory_of(answers: Sequence[ParityTrained]) -> Trajectory:
         losses=mean_over_ranks([answer.losses for answer in answers]),
         gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
     )
+
+
+def mean_over_ranks(figures: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean over the ranks of a figure of every step; one sequence of steps for each rank."""
+    return tuple(arithmetic.mean(of_a_step) for of_a_step in zip(*figures, strict=True))
 
 
 def check_parity(

@@ -1,9 +1,8 @@
 """The parity launch: every backend trains a few steps with dropout off and is compared with the reference."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -19,10 +18,9 @@ from bench.launch.messages import (
     UseFirstBatches,
     WriteExpectedTensors,
 )
-from bench.measure.groups.answers import model_figures
+from bench.measure.groups.blocks import model_figures
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import PARITY, PARITY_IN_FP32, Launch
-from bench.measure.plan.plans import ParityPlan
 from bench.measure.stages.judging import (
     Trajectory,
     check_parity,
@@ -39,7 +37,6 @@ MOST_COMPARED = 4
 """Steps after which tensors are compared: enough for every fault in tests/support/planted_faults.py."""
 
 
-@dataclass
 class Parity(Stage):
     """Runs once per comparison, and lets others use the groups that it has trained.
 
@@ -49,23 +46,23 @@ class Parity(Stage):
         tensor_verdicts: by backend and precision, on gradients, buffers and movements, worst first.
     """
 
-    shared: Run
-    plan: ParityPlan
-
-    def __post_init__(self) -> None:
-        self._compared_steps = min(MOST_COMPARED, self.plan.steps)
+    def __init__(self, shared: Run) -> None:
+        super().__init__(shared)
+        self._steps = shared.measure.parity_steps  # optimizer steps of each backend
+        self._compared_steps = min(MOST_COMPARED, self._steps)
         self._backends, self._reference = self.shared.plan.backends, self.shared.plan.reference
         self._built: dict[str, Sequence[Built]] = {}  # of each backend, by rank
         self._proofs: dict[str, dict[str, Any]] = {}  # of each backend, that its engine really ran
         self._expected: Mapping[str, ExpectedTensor] = {}  # empty: tensors are not compared
-        self._differences: dict[str, dict[str, Mapping[str, float]]] = {}  # by precision and backend
+        # by precision and backend
+        self._differences: dict[str, dict[str, Mapping[str, float]]] = defaultdict(dict)
         self.trajectories: dict[str, Trajectory] = {}
         self.loss_differences: dict[str, float] = {}
         self.tensor_verdicts: dict[str, dict[str, list[TensorVerdict]]] = {}
 
     def is_missing(self) -> bool:
         """Whether backends are left to compare, if nothing is timed: their rows are the only result."""
-        return not self.shared.plan.launches and bool(self.shared.names)
+        return not self.shared.measure.launches and bool(self.shared.names)
 
     def expected(self) -> dict[str, int]:
         """How many times groups are started."""
@@ -113,7 +110,7 @@ class Parity(Stage):
         )
         self.loss_differences[name] = difference
         ledger.set_for_later_records(name, loss_difference=difference)
-        if not self.shared.plan.launches:
+        if not self.shared.measure.launches:
             ledger.update_workload(name, PARITY, **model_figures(self._built[name]))
             ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
 
@@ -147,23 +144,30 @@ class Parity(Stage):
     def _train(self, names: Sequence[str]) -> None:
         """Train backends over the parity steps, their groups side by side: nothing here is timed."""
         reference = self._reference
-        first_batches = UseFirstBatches(count=self.plan.batches)
-        pace, start, took = self.shared.pace, self.shared.clock(), 0.0
+        first_batches = UseFirstBatches(count=self.shared.plan.parity_batches)
+        pace, clock, took = self.shared.pace, self.shared.clock, 0.0
         with self.shared.groups(PARITY) as groups:
+            start = clock()
             groups.start(names)
-            pace.start += self.shared.clock() - start
-            if reference in groups:  # it saves what the others load, and what they should compute
-                took += self._ask(groups, [reference], Build(), self._keep_model)
-                self._ask(groups, [reference], first_batches)
-                write = WriteExpectedTensors(steps=self._compared_steps)
-                self._ask(groups, [reference], write, self._keep_expected)
-            others = [name for name in groups if name != reference]
-            took += self._ask(groups, others, Build(), self._keep_model)
+            pace.start += clock() - start
+            for side in ([reference], [name for name in names if name != reference]):
+                start = clock()
+                self._built |= self._ask(groups, side, Build())
+                took += clock() - start
+                if reference in side:  # it saves what the others load, and what they should compute
+                    self._ask(groups, side, first_batches)
+                    write = WriteExpectedTensors(steps=self._compared_steps)
+                    for written in self._ask(groups, side, write).values():
+                        self._keep_expected(written)
             self._ask(groups, list(groups), first_batches)  # the reference begins anew
-            took += self._ask(groups, list(groups), self._training(self.plan.steps), self._keep_training)
-            for name in groups:
-                pace.steps[name] /= len(groups)  # which shared the cores
-                took -= self.plan.steps * pace.steps[name]
+            start = clock()
+            trained = self._ask(groups, list(groups), self._training(self._steps))
+            took += clock() - start
+            for name, answers in trained.items():
+                self._keep_training(name, answers)
+                seconds = max(statistics.median(answer.seconds[1:]) for answer in answers)
+                pace.steps[name] = seconds / len(groups)  # which shared the cores
+                took -= self._steps * pace.steps[name]
             pace.set_up += max(0.0, took)
             for use_trained in self.shared.when_trained:
                 use_trained(groups, self._built)
@@ -185,9 +189,10 @@ class Parity(Stage):
         with self.shared.groups(PARITY_IN_FP32, self._go_on) as groups:
             groups.start([name for name in names if self._backends[name].has_fp32])
             self._ask(groups, list(groups), Build())
-            self._ask(groups, list(groups), UseFirstBatches(count=self.plan.batches))
-            training = self._training(self._compared_steps)
-            self._ask(groups, list(groups), training, partial(self._keep_differences, FP32))
+            self._ask(groups, list(groups), UseFirstBatches(count=self.shared.plan.parity_batches))
+            trained = self._ask(groups, list(groups), self._training(self._compared_steps))
+            for name, answers in trained.items():
+                self._differences[FP32][name] = answers[0].differences
             groups.end()
 
     def _training(self, steps: int) -> TrainForParity:
@@ -197,34 +202,22 @@ class Parity(Stage):
         self.shared.bar.print_line(f"{name}: its gradients are not compared in fp32: {failure.message}")
 
     def _ask(
-        self,
-        groups: RunningGroups,
-        names: Sequence[str],
-        request: Request[A],
-        keep: Callable[[str, Sequence[A]], None] | None = None,
-    ) -> float:
-        """Ask several groups for the same at once, and take each one's answers; how many seconds it took."""
-        start = self.shared.clock()
+        self, groups: RunningGroups, names: Sequence[str], request: Request[A]
+    ) -> dict[str, Sequence[A]]:
+        """Ask several groups for the same at once; the answers of those that did not fail, by rank."""
+        answers: dict[str, Sequence[A]] = {}
         for name in [name for name in names if name in groups]:
             with groups.closing_if_it_fails(name):
-                if isinstance(request, Build):
-                    self._check_initial_state(name)
+                is_built = isinstance(request, Build) and name != self._reference
+                if is_built and not self.shared.output.initial_state.exists():
+                    raise self._without_reference()
                 groups[name].ask(request)
         for name in [name for name in names if name in groups]:
             with groups.closing_if_it_fails(name):
-                answers = groups[name].answers(request)
-                if keep is not None:
-                    keep(name, answers)
-        return self.shared.clock() - start
+                answers[name] = groups[name].answers(request)
+        return answers
 
-    def _check_initial_state(self, name: str) -> None:
-        if name != self._reference and not self.shared.output.initial_state.exists():
-            raise self._without_reference()
-
-    def _keep_model(self, name: str, answers: Sequence[Built]) -> None:
-        self._built[name] = answers
-
-    def _keep_expected(self, _: str, answers: Sequence[ExpectedTensorsWritten]) -> None:
+    def _keep_expected(self, answers: Sequence[ExpectedTensorsWritten]) -> None:
         reason = next((answer.absent for answer in answers if answer.absent), "")
         self._expected = answers[0].expected
         if reason:
@@ -232,16 +225,13 @@ class Parity(Stage):
             self.shared.bar.print_line(f"gradients are compared {compared}, and weights not at all: {reason}")
 
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
-        self._keep_differences(self._backends[name].spec.precision.name, name, answers)
+        precision = self._backends[name].spec.precision.name
+        self._differences[precision][name] = answers[0].differences
         self._proofs[name] = answers[0].proof
-        self.shared.pace.steps[name] = max(statistics.median(answer.seconds[1:]) for answer in answers)
         self.trajectories[name] = trajectory = trajectory_of(answers)
         self.shared.ledger.set_for_later_records(
             name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
         )
-
-    def _keep_differences(self, precision: str, name: str, answers: Sequence[ParityTrained]) -> None:
-        self._differences.setdefault(precision, {})[name] = answers[0].differences
 
     def _without_reference(self) -> LaunchFailed:
         return LaunchFailed("skipped", f"the reference backend {self._reference} failed the parity launch")

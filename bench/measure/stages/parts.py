@@ -8,9 +8,9 @@ of their own, and no timed figure depends on them.
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from bench.config.choices import COUNT, LADDER
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import (
@@ -27,12 +27,14 @@ from bench.launch.messages import (
     TimeParts,
 )
 from bench.measure.plan.launches import timed
-from bench.measure.plan.plans import PartsPlan
-from bench.measure.stages.stage import Run, Stage
+from bench.measure.stages.stage import Stage
 from bench.results.collectives import SENT, Collective, TimedCollective
 from bench.results.side_files import STEP_PARTS
 from bench.results.step_parts import TOGETHER, TimedPart
 from bench.statistics.intervals import median_interval
+
+MOST_LAUNCHES, SECONDS = 4, 6.0
+"""Fresh processes of each backend, and how long the steps of each should last about."""
 
 WARMUP_STEPS = 4
 """Before anything is counted or timed."""
@@ -50,15 +52,17 @@ RUNTIME, PEAK = "runtime", "peak"
 """What a rank had in memory before there was a model, and the most it had while it trained."""
 
 
-@dataclass
 class StepParts(Stage):
     """Takes steps apart, and writes `<comparison>.parts.csv` after every backend.
 
     A backend that fails, or whose ranks cannot train apart, leaves a row that says so.
     """
 
-    shared: Run
-    plan: PartsPlan
+    @property
+    def _launches(self) -> int:
+        """Fresh processes of each backend; one counts as well as several."""
+        measure = self.shared.measure
+        return 1 if measure.parts == COUNT else max(1, min(measure.launches, MOST_LAUNCHES))
 
     def is_missing(self) -> bool:
         """Whether a backend with timed blocks has none, or one of another comparison."""
@@ -66,30 +70,28 @@ class StepParts(Stage):
             return True
         table = STEP_PARTS.read(STEP_PARTS.path_of(self.shared.output.csv))
         return not (
-            table["launch"].max() >= self.plan.launches
-            and ((table["name"] == TOGETHER).any() or not self.plan.timed)
-            and ((table["calls"] == 0).any() or not self.plan.ladder)
+            table["launch"].max() >= self._launches
+            and ((table["name"] == TOGETHER).any() or self.shared.measure.parts == COUNT)
+            and ((table["calls"] == 0).any() or self.shared.measure.parts != LADDER)
         )
 
     def expected(self) -> dict[str, int]:
         """A launch of each backend, as often as is planned."""
-        return {"parts": self.plan.launches * len(self.shared.names)}
+        return {"parts": self._launches * len(self.shared.names)}
 
     def guess(self) -> dict[str, float]:
         """From the pace."""
         pace = self.shared.pace
-        return {
-            "parts": (pace.start + pace.warm_up(WARMUP_STEPS)) / len(self.shared.names) + self.plan.seconds
-        }
+        return {"parts": (pace.start + pace.warm_up(WARMUP_STEPS)) / len(self.shared.names) + SECONDS}
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Take the steps of these backends apart, unless they have been."""
         if not self.is_missing():
             return names
         rows: list[dict[str, Any]] = []
-        for launch in range(1, self.plan.launches + 1):
+        for launch in range(1, self._launches + 1):
             for name in names if launch % 2 else reversed(names):
-                where = f"parts of a step, {launch}/{self.plan.launches}: {name}"
+                where = f"parts of a step, {launch}/{self._launches}: {name}"
                 with self.shared.bar.doing("parts", where):
                     rows += self._rows_of(name, launch)
                 self.shared.write_beside(STEP_PARTS, rows)
@@ -121,11 +123,11 @@ class StepParts(Stage):
         step = max(answer.seconds for answer in warmed) / WARMUP_STEPS
         counted = group.request(CountCollectives())
         calls = _calls(counted)
-        if not self.plan.timed:
+        if self.shared.measure.parts == COUNT:
             yield _collective_rows(calls, (), ranks=len(counted))
             return
         wanted = list(calls)
-        if self.plan.ladder:
+        if self.shared.measure.parts == LADDER:
             wanted += [
                 Collective(kind=kind, bytes=size, element_bytes=4) for kind in SENT for size in LADDER_BYTES
             ]
@@ -134,7 +136,7 @@ class StepParts(Stage):
         if len(counted) > 1:
             timed_alone = group.request(TimeCollectives(collectives=wanted))
         yield _collective_rows(calls, timed_alone, ranks=len(counted))
-        times = min(MOST_TIMES, max(FEWEST_TIMES, round(self.plan.seconds / step / 3)))
+        times = min(MOST_TIMES, max(FEWEST_TIMES, round(SECONDS / step / 3)))
         yield _part_rows(group.request(TimeParts(times=times)))
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -10,10 +9,9 @@ from bench.launch.group import Group
 from bench.launch.messages import FinishProfile, ProfileSteps, TimeBlock
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import Launch, timed
-from bench.measure.plan.plans import ProfilePlan
 from bench.measure.plan.schedule import round_orders, steps_per_block
 from bench.measure.record.progress import describe_duration
-from bench.measure.stages.stage import Run, Stage
+from bench.measure.stages.stage import Stage
 from bench.results import operator_kinds
 from bench.results.side_files import BREAKDOWN
 
@@ -38,19 +36,19 @@ WHERE = "where the time goes, untimed"
 MOST_STEPS = 3
 """How many a backend takes in a round: ONNX Runtime's own file of events has to fit into memory."""
 
-FEWEST_ROUNDS = 4
-"""However long a step is: an interval over fewer says little."""
+FEWEST_ROUNDS, MOST_ROUNDS = 4, 8
+"""In how many rounds steps are profiled: backends take turns, so that a slower machine slows them all.
+However long a step is, an interval over fewer says little."""
+
+SECONDS = 3.0
+"""How long a backend's profiled steps should last about, all rounds together."""
 
 
-@dataclass
 class Profiles(Stage):
     """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
 
     What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
     """
-
-    shared: Run
-    plan: ProfilePlan
 
     def is_missing(self) -> bool:
         """Whether a backend with timed blocks has none, or one of another comparison."""
@@ -63,27 +61,27 @@ class Profiles(Stage):
         return {
             "profile start": launches,
             "profile set-up": backends,
-            "profile": self.plan.rounds * launches,
+            "profile": MOST_ROUNDS * launches,
         }
 
     def guess(self) -> dict[str, float]:
         """From the pace; a step goes before each that is profiled."""
-        pace, plan, backends = self.shared.pace, self.plan, len(self.shared.names)
+        pace, backends = self.shared.pace, len(self.shared.names)
         step = sum(pace.steps.values()) / backends
-        steps = min(MOST_STEPS, steps_per_block(step or 1.0, plan.seconds / plan.rounds))
+        steps = min(MOST_STEPS, steps_per_block(step or 1.0, SECONDS / MOST_ROUNDS))
         settling = USUAL_WARMUPS * (2 * WARMUP_STEPS * step + PROFILER_SECONDS)
         a_round = backends * (2 * steps * step + PROFILER_SECONDS)
         return {
             "profile start": pace.start / len(self.shared.sides(self.shared.names)),
             "profile set-up": pace.warm_up(WARMUP_STEPS) / backends + settling,
-            "profile": a_round * self._rounds(step) / plan.rounds,  # `plan.rounds` are expected
+            "profile": a_round * self._rounds(step) / MOST_ROUNDS,  # as many are expected
         }
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Profile these backends, unless they have been."""
         if not names or not self.is_missing():
             return names
-        if not self.shared.plan.resume:  # what an older run has left does not explain this one
+        if not self.shared.plan.config.resume:  # what an older run has left does not explain this one
             BREAKDOWN.path_of(self.shared.output.csv).unlink(missing_ok=True)
         self._show_verdict()
         rows: list[dict[str, Any]] = []
@@ -96,11 +94,11 @@ class Profiles(Stage):
     def _show_verdict(self) -> None:
         """Let the verdict be shown, if anybody wants it now, and say how long it takes to say why."""
         bar = self.shared.bar
-        for show in self.shared.before_profiles:
+        if self.shared.show_verdict is not None:
             with bar.hidden():
-                show()
+                self.shared.show_verdict()
             took = describe_duration(bar.seconds_of(self.expected()))
-            bar.show(f"Why follows in {took}; Ctrl-C keeps everything above.")
+            bar.print_line(f"Why follows in {took}; Ctrl-C keeps everything above.")
 
     def _profile(self, names: Sequence[str], groups: RunningGroups) -> list[dict[str, Any]]:
         """The rows of backends that take turns."""
@@ -153,9 +151,9 @@ class Profiles(Stage):
         self, names: Sequence[str], groups: RunningGroups, step_seconds: Mapping[str, float]
     ) -> None:
         """Let the backends take turns at profiled steps, in fewer rounds if steps are long."""
-        rounds = self._rounds(max(step_seconds.values(), default=self.plan.seconds))
-        self.shared.bar.expect({"profile": rounds - self.plan.rounds})
-        each = self.plan.seconds / self.plan.rounds
+        rounds = self._rounds(max(step_seconds.values(), default=SECONDS))
+        self.shared.bar.expect({"profile": rounds - MOST_ROUNDS})
+        each = SECONDS / MOST_ROUNDS
         steps = {name: min(MOST_STEPS, steps_per_block(s, each)) for name, s in step_seconds.items()}
         for number, order in enumerate(round_orders(names, launch=1, rounds=rounds), start=1):
             where = f"{WHERE}, round {number}/{rounds}"
@@ -167,7 +165,7 @@ class Profiles(Stage):
 
     def _rounds(self, step_seconds: float) -> int:
         """How many rounds there are if the longest step takes so long."""
-        return min(self.plan.rounds, max(FEWEST_ROUNDS, round(self.plan.seconds / (step_seconds or 1.0))))
+        return min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(SECONDS / (step_seconds or 1.0))))
 
     def _leave_gap(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
         self.shared.bar.print_line(f"no breakdown of {name}: {failure.message}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.errors import LaunchFailed
 from bench.launch.messages import Built, CountFlops, ProductsTimed, TimeProducts
 from bench.measure.groups.running import RunningGroups
+from bench.measure.plan.launches import Launch
 from bench.measure.stages.stage import Run, Stage
 from bench.results.records import Roofline, TimedLibrary
 
@@ -17,7 +18,7 @@ class RooflineFinder(Stage):
     """
 
     def __init__(self, shared: Run) -> None:
-        self._shared = shared
+        super().__init__(shared)
         self._known = Roofline()
         self._asked: set[tuple[str, str]] = set()  # library and stack: of the same name on two, they are two
         shared.when_trained.append(self.find)
@@ -28,13 +29,13 @@ class RooflineFinder(Stage):
         Where not all groups live at a time, the reference's come first, since its answer says which
         shapes to multiply.
         """
-        reference = self._shared.plan.reference
+        reference = self.shared.plan.reference
         for name in groups:
             groups[name].pause()
         if reference in groups:
             self._count_flops(groups, reference)
         for name in sorted(groups, key=lambda name: name != reference):
-            library = built[name][0].library, self._shared.plan.backends[name].stack
+            library = built[name][0].library, self.shared.plan.backends[name].stack
             if library not in self._asked:
                 self._asked.add(library)
                 self._time_products(groups, name, *library)
@@ -42,43 +43,36 @@ class RooflineFinder(Stage):
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Put what was found into every record from here on."""
         for name in names:
-            self._shared.ledger.set_for_later_records(name, roofline=self._known)
+            self.shared.ledger.set_for_later_records(name, roofline=self._known)
         for reason in self._known.absent:
-            self._shared.bar.print_line(f"not all is known about this device's limit: {reason}")
+            self.shared.bar.print_line(f"not all is known about this device's limit: {reason}")
         return names
 
     def _count_flops(self, groups: RunningGroups, name: str) -> None:
-        try:
+        with groups.closing_if_it_fails(name, self._lose):
             counted, *_ = groups[name].request(CountFlops())
-        except LaunchFailed as failure:
-            self._lose(groups, name, failure)
-            return
-        groups[name].pause()
-        self._known = dataclasses.replace(
-            self._known,
-            counted=tuple(counted.counted),
-            counted_on=counted.counted_on,
-            layers_flops=counted.layers_flops,
-            published_flops=counted.published_flops,
-            products=tuple(counted.products),
-        )
-        self._add_absent(counted.absent)
+            groups[name].pause()
+            self._known = dataclasses.replace(
+                self._known,
+                counted=tuple(counted.counted),
+                counted_on=counted.counted_on,
+                layers_flops=counted.layers_flops,
+                published_flops=counted.published_flops,
+                products=tuple(counted.products),
+            )
+            self._add_absent(counted.absent)
 
     def _time_products(self, groups: RunningGroups, name: str, library: str, stack: str) -> None:
         shapes = [product.shape for product in self._known.products]
-        try:
+        with groups.closing_if_it_fails(name, self._lose):
             ranks: list[ProductsTimed] = groups[name].request(TimeProducts(shapes=shapes))
-        except LaunchFailed as failure:
-            self._lose(groups, name, failure)
-            return
-        groups[name].pause()
-        products = tuple(tuple(rank.products) for rank in ranks)
-        timed = TimedLibrary(library=library, stack=stack, backend=name, ranks=products, build=ranks[0].build)
-        self._known = dataclasses.replace(self._known, libraries=(*self._known.libraries, timed))
-        self._add_absent(f"{name}: {reason}" for rank in ranks for reason in rank.absent)
+            groups[name].pause()
+            products = tuple(tuple(rank.products) for rank in ranks)
+            timed = TimedLibrary(library=library, stack=stack, backend=name, ranks=products)
+            self._known = dataclasses.replace(self._known, libraries=(*self._known.libraries, timed))
+            self._add_absent(f"{name}: {reason}" for rank in ranks for reason in rank.absent)
 
-    def _lose(self, groups: RunningGroups, name: str, failure: LaunchFailed) -> None:
-        groups.pop(name).close()
+    def _lose(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
         self._add_absent([f"{name}: {failure.status}: {failure.message}"])
 
     def _add_absent(self, reasons: Iterable[str]) -> None:

@@ -1,13 +1,15 @@
 """What a stage of a comparison is, and what all stages share."""
 
+import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from bench.config.measure import Measure
 from bench.launch.messages import Built
 from bench.measure.groups.blocks import BlockTimer
-from bench.measure.groups.micro_batches import MicroBatches
-from bench.measure.groups.quiet import QuietCores
+from bench.measure.groups.busy_cores import QuietCores
 from bench.measure.groups.running import OnFailure, RunningGroups
 from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.launches import Launch
@@ -18,6 +20,7 @@ from bench.measure.record.progress import ProgressBar
 from bench.measure.record.resume import EarlierRun
 from bench.results import side_files
 from bench.results.atomic import reporting_write_errors
+from bench.results.records import BatchTrial
 from bench.results.side_files import SideFile
 
 UseTrained = Callable[[RunningGroups, Mapping[str, Sequence[Built]]], None]
@@ -51,24 +54,27 @@ class Run:
     failures: Failures
     starter: GroupStarter
     timer: BlockTimer
-    micro_batches: MicroBatches
     quiet: QuietCores
     bar: ProgressBar
     clock: Callable[[], float]  # seconds, for the cap of `measure.until`, and for the pace
     pace: Pace = field(default_factory=Pace)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
-    # called before the backends are profiled, while the terminal is free: everything else is measured
-    before_profiles: list[Callable[[], None]] = field(default_factory=list)
+    show_verdict: Callable[[], None] | None = None  # called while the terminal is free, before the profiles
+
+    @property
+    def measure(self) -> Measure:
+        """How long and how often is measured."""
+        return self.plan.config.measure
 
     @property
     def output(self) -> Output:
         """Where the comparison writes."""
         return self.plan.output
 
-    def groups(self, launch: Launch, on_failure: OnFailure | None = None, **options: Any) -> RunningGroups:
+    def groups(self, launch: Launch, on_failure: OnFailure | None = None) -> RunningGroups:
         """The groups of a launch, none of which is started yet; by default failures become rows."""
-        return RunningGroups(launch, self.starter.start, on_failure or self.failures.record, **options)
+        return RunningGroups(launch, self.starter.start, on_failure or self.failures.record)
 
     def sides(self, names: Sequence[str]) -> list[Sequence[str]]:
         """The backends whose groups may live side by side, set by set."""
@@ -76,7 +82,7 @@ class Run:
 
     def label(self, launch: Launch) -> str:
         """What messages to the user call a launch."""
-        return launch.label(self.plan.launches)
+        return launch.label(self.measure.launches)
 
     def timed_names(self) -> list[str]:
         """The backends with timed blocks that ended well."""
@@ -91,7 +97,17 @@ class Run:
 
     def lacks(self, kind: SideFile, names: Sequence[str]) -> bool:
         """Whether a file beside the results is to be made: always, unless a resumed run finds these in it."""
-        return not self.plan.resume or kind.lacks(self.output.csv, self.plan.records, names)
+        return not self.plan.config.resume or kind.lacks(self.output.csv, self.plan.records, names)
+
+    def use_micro_batch(self, name: str, micro_batch: int, *trials: BatchTrial) -> None:
+        """Time a backend with so many samples per rank from here on, to which these trials have led."""
+        self.starter.micro_batches[name] = micro_batch
+        known = self.ledger.templates[name]
+        self.ledger.set_for_later_records(
+            name,
+            workload=dataclasses.replace(known.workload, micro_batch=micro_batch),
+            trials=(*known.trials, *trials),
+        )
 
     def write_beside(self, kind: SideFile, rows: Sequence[Mapping[Any, Any]]) -> None:
         """Replace a file beside the results file by these rows; without any it stays as it is."""
@@ -101,8 +117,11 @@ class Run:
                 kind.write(path, rows)
 
 
-class Stage(Protocol):
-    """One stage: made of a `Run` and its own plan. It is not made where it is not wanted."""
+class Stage(ABC):
+    """One stage. It is not made where it is not wanted."""
+
+    def __init__(self, shared: Run) -> None:
+        self.shared = shared
 
     def is_missing(self) -> bool:
         """Whether an earlier run that is resumed has left something to do, so that stages are run."""
@@ -116,5 +135,6 @@ class Stage(Protocol):
         """How many seconds a thing of each kind takes, by the pace of the parity launch."""
         return {}
 
+    @abstractmethod
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Do it with these backends, the reference first; those with which the next stages go on."""

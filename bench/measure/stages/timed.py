@@ -1,61 +1,69 @@
 """The timed launches: groups are started, set up, and timed block by block, round by round."""
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bench.errors import LaunchFailed, UserError
+from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import describe_takers
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.launches import Launch, timed
-from bench.measure.plan.plans import TimedPlan
-from bench.measure.plan.schedule import Order, group_order, round_orders, steps_per_block
+from bench.measure.plan.schedule import (
+    Order,
+    group_order,
+    missing_launches,
+    round_orders,
+    steps_per_block,
+)
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.evaluations import Evaluations
+from bench.measure.stages.search import next_smaller
 from bench.measure.stages.stage import Run, Stage
-from bench.measure.stages.stopping import Stopping
-from bench.statistics.summary import BackendSummary, summarise
+from bench.results.records import BatchTrial
+from bench.statistics.summary import BackendSummary, summarise, widest_half_width
+
+MOST_STEPS_DOWN = 3
+"""How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
 
 USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
 """How many a backend takes, and the seconds of each beside its steps: to estimate the time that is left."""
 
 
-@dataclass
 class TimedLaunches(Stage):
     """Makes the launches that are missing, and with `measure.until` more until that is reached."""
 
-    shared: Run
-    plan: TimedPlan
-
-    def __post_init__(self) -> None:
-        shared, converge = self.shared, self.plan.converge
+    def __init__(self, shared: Run) -> None:
+        super().__init__(shared)
         # of every timed block, if they are given or an earlier run has found them; else 0
-        self._steps = shared.earlier.steps if converge is None else converge.steps
-        self._evaluations = Evaluations(shared, self.plan)
-        self._stopping = Stopping(shared, self.plan)
+        self._steps = shared.measure.evaluate_every or shared.earlier.steps
+        self._evaluations = Evaluations(shared)
+        self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
+        self._started = 0.0  # when the time began that `measure.most_seconds` limits
 
     def is_missing(self) -> bool:
         """Whether launches are missing, or the widest interval is still wider than was asked for."""
-        return bool(self._stopping.missing(self.shared.names)) or self._wants_another(0)
+        return bool(self._missing(self.shared.names)) or self._wants_another(0)
 
     def expected(self) -> dict[str, int]:
         """Everything in the launches that are missing."""
-        return self._in_launches(self._stopping.missing(self.shared.names))
+        return self._in_launches(self._missing(self.shared.names))
 
     def guess(self) -> dict[str, float]:
         """From the pace; a warm-up takes as many blocks as usual."""
-        pace, blocks, backends = self.shared.pace, self.shared.plan.blocks, len(self.shared.names)
-        warm_ups = blocks.warmup_blocks or USUAL_WARMUP_BLOCKS
+        pace, measure, backends = self.shared.pace, self.shared.measure, len(self.shared.names)
+        warm_ups = self.shared.timer.warmup_blocks or USUAL_WARMUP_BLOCKS
         step = sum(pace.steps.values()) / backends
-        steps = self._steps or steps_per_block(step or 1.0, blocks.block_seconds)
+        steps = self._steps or steps_per_block(step or 1.0, measure.block_seconds)
         return {
             "start": pace.start / len(self.shared.sides(self.shared.names)),
             "set-up": (
-                pace.warm_up(warm_ups * blocks.warmup_steps) / backends
+                pace.warm_up(warm_ups * measure.warmup_steps) / backends
                 + warm_ups * BLOCK_SECONDS
-                + blocks.preheat_s
+                + measure.preheat_s
             ),
-            "wake": blocks.warmup_steps * step + BLOCK_SECONDS,
+            "wake": measure.warmup_steps * step + BLOCK_SECONDS,
             "block": steps * step + BLOCK_SECONDS,
         }
 
@@ -67,22 +75,22 @@ class TimedLaunches(Stage):
         return self.shared.timed_names()
 
     def _run_launches(self, names: Sequence[str]) -> None:
-        self._stopping.start_clock()
-        steps_down, missing = self.shared.micro_batches.steps_down, self._stopping.missing(names)
+        self._started = self.shared.clock()
+        missing = self._missing(names)
         for launches in itertools.count():  # so many have been made
             if launches >= missing:
                 if not self._wants_another(launches):
                     return
                 self.shared.bar.expect(self._in_launches(1))
-            stepped_down = steps_down.total()
+            stepped_down = self._steps_down.total()
             launch = timed(self.shared.earlier.last_launch + launches + 1)
             self._run_launch(names, launch)
             self._show_so_far(launch)
             if self._ends_on_busy_cores(launch, made=launches + 1, missing=missing):
                 return
-            if steps_down.total() > stepped_down:
+            if self._steps_down.total() > stepped_down:
                 # That backend has lost its rounds and starts over with the next launch.
-                needed = launches + 1 + self.shared.plan.launches
+                needed = launches + 1 + self.shared.measure.launches
                 self.shared.bar.expect(self._in_launches(max(0, needed - missing)))
                 missing = max(missing, needed)
 
@@ -96,17 +104,57 @@ class TimedLaunches(Stage):
             self.shared.bar.show(title, others)
 
     def _wants_another(self, launches: int) -> bool:
-        decision = self._stopping.decide_on_another_launch(launches)
-        if decision.reason:
-            self.shared.bar.print_line(decision.reason)
-        return decision.another
+        another, reason = self._decide_on_another(launches)
+        if reason:
+            self.shared.bar.print_line(reason)
+        return another
+
+    def _missing(self, names: Sequence[str]) -> int:
+        """How many launches of these backends are still to be made of those that were asked for."""
+        measure, earlier = self.shared.measure, self.shared.earlier
+        if self.shared.plan.reference not in names:
+            return 0
+        missing = missing_launches(
+            launches=measure.launches, rounds=measure.rounds, measured=earlier.fewest_rounds(names)
+        )
+        return max(missing, int(any(row["backend"] in names for row in earlier.retried)))
+
+    def _decide_on_another(self, launches: int) -> tuple[bool, str]:
+        """Whether an interval is still too wide and the caps allow one more than `launches` of this run.
+
+        Returns:
+            It, and why in a sentence, which is empty without `measure.until`.
+        """
+        until = self.shared.measure.until
+        if until is None or len(self.shared.names) < 2:
+            return False, ""
+        widest = widest_half_width(self.shared.ledger.rows())
+        if widest is None:
+            return False, "no backend has a speed-up, so that measure.until has nothing to wait for"
+        total = self.shared.earlier.launches + launches
+        if widest <= until:
+            return False, f"every interval is within ± {until:.1%} after {total} launches"
+        known = math.isfinite(widest)
+        reached = f"the widest interval is ± {widest:.1%}" if known else "no interval is known"
+        if cap := self._reached_cap(launches):
+            return False, f"{reached}, not ± {until:.1%}: another launch would pass {cap}"
+        return True, f"{reached}, not yet ± {until:.1%}: launch {total + 1} follows"
+
+    def _reached_cap(self, launches: int) -> str:
+        """The setting that forbids another launch; empty if none does."""
+        measure = self.shared.measure
+        if self.shared.earlier.launches + launches >= max(measure.launches, measure.most_launches):
+            return f"measure.most_launches={measure.most_launches}"
+        if launches:
+            seconds = self.shared.clock() - self._started
+            if seconds * (launches + 1) / launches > measure.most_seconds:
+                return f"measure.most_seconds={measure.most_seconds:g}"
+        return ""
 
     def _ends_on_busy_cores(self, launch: Launch, *, made: int, missing: int) -> bool:
         """Whether other processes spoiled this launch for all backends, and launches would still follow."""
         spoiling = self._describe_spoiling(launch)
-        if not spoiling:
-            return False
-        if made >= missing and not self._stopping.decide_on_another_launch(made).another:
+        if not spoiling or (made >= missing and not self._decide_on_another(made)[0]):
             return False
         remedy = "end them, and go on with resume=true, which keeps what is measured"
         self.shared.failures.note_incomplete(UserError(f"{spoiling}, so that no more were made", remedy))
@@ -120,7 +168,7 @@ class TimedLaunches(Stage):
             if number == launch.number and record.status == "ok"
         ]
         repeats = self.shared.timer.repeats
-        if not repeats.is_spoiled(launch.number, ended_well, self.plan.rounds):
+        if not repeats.is_spoiled(launch.number, ended_well, self.shared.measure.rounds):
             return ""
         return (
             f"{self.shared.label(launch)}: other processes had the cores in the blocks of every backend, "
@@ -134,12 +182,12 @@ class TimedLaunches(Stage):
             "start": launches * (1 if all_resident else backends),
             "set-up": launches * backends,
             "wake": launches * (backends if all_resident and backends > 1 else 0),
-            "block": launches * self.plan.rounds * backends,
+            "block": launches * self.shared.measure.rounds * backends,
         }
 
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
         """Time these backends: side by side, or one after the other."""
-        rounds, where = self.plan.rounds, self.shared.label(launch)
+        rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.quiet.wait(where)
         if self.shared.plan.all_resident:
             self._run_groups(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
@@ -152,8 +200,7 @@ class TimedLaunches(Stage):
 
     def _run_groups(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
         where, bar, timer = self.shared.label(launch), self.shared.bar, self.shared.timer
-        all_resident = self.shared.plan.all_resident
-        with self.shared.groups(launch, self._step_down_or_fail, all_resident=all_resident) as groups:
+        with self.shared.groups(launch, self._step_down_or_fail) as groups:
             before = timer.sampler.look_before_a_group()
             with bar.doing("start", f"{where}: starting {', '.join(names)}"):
                 groups.start(names)
@@ -166,21 +213,40 @@ class TimedLaunches(Stage):
                     timer.build(groups[name], name, launch)
                     self._evaluations.evaluate(groups[name], name, launch)
                     timer.begin(groups[name], name, launch)
-                    groups.pause_unless_alone(name)
+                    self._pause(groups[name])
             self._wake(where, rounds[0], groups)
             self._find_steps(groups)
             for number, order in enumerate(rounds, start=1):
                 self._run_round(f"{where}, round {number}/{len(rounds)}", number, order, groups)
             groups.end()
 
+    def _pause(self, group: Group) -> None:
+        """Keep a group from taking any CPU time while another one is measured."""
+        if self.shared.plan.all_resident:
+            group.pause()
+
     def _step_down_or_fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
-        """Go on with a smaller micro-batch after a lack of memory, or put the failure on record."""
-        done = self.shared.micro_batches.step_down(name, launch, failure)
-        if not done:
-            self.shared.failures.record(name, launch, failure, log_tail)
+        """Go on with a smaller micro-batch after a lack of memory, or put the failure on record.
+
+        All that was measured of the backend goes, since a number counts only for a size at which whole
+        launches ran.
+        """
+        shared = self.shared
+        micro_batch = shared.starter.micro_batches.get(name)
+        smaller = next_smaller(micro_batch) if micro_batch and failure.status == "oom" else 0
+        if not micro_batch or not smaller or self._steps_down[name] >= MOST_STEPS_DOWN:
+            shared.failures.record(name, launch, failure, log_tail)
             return
-        self.shared.bar.print_line(f"{name}, {self.shared.label(launch)}: {done}")
-        self.shared.ledger.write()
+        self._steps_down[name] += 1
+        shared.ledger.forget(name)
+        message = f"launch {launch.number}: {failure.message}"
+        trial = BatchTrial(micro_batch=micro_batch, fits=False, message=message)
+        shared.use_micro_batch(name, smaller, trial)
+        shared.bar.print_line(
+            f"{name}, {shared.label(launch)}: micro-batch {micro_batch} did not last a whole launch "
+            f"({failure.message}); measured anew with {smaller}"
+        )
+        shared.ledger.write()
 
     def _run_round(self, where: str, number: int, order: Order, groups: RunningGroups) -> None:
         """One block of every group; the results file is written at the end."""
@@ -197,7 +263,7 @@ class TimedLaunches(Stage):
                     position=position,
                 )
                 self._evaluations.evaluate(groups[name], name, groups.launch)
-                groups.pause_unless_alone(name)
+                self._pause(groups[name])
         self.shared.ledger.write()
         self._evaluations.write()
 
@@ -211,7 +277,7 @@ class TimedLaunches(Stage):
             ):
                 seconds = self.shared.timer.wake(groups[name])
                 self._evaluations.note_wake(name, groups.launch, seconds)
-                groups.pause_unless_alone(name)
+                self._pause(groups[name])
 
     def _find_steps(self, groups: RunningGroups) -> None:
         """The number of steps of every timed block, once, from the reference backend where it runs."""
@@ -220,7 +286,7 @@ class TimedLaunches(Stage):
             name = reference if reference in groups else next(iter(groups))
             with groups.closing_if_it_fails(name):
                 self._steps = self.shared.timer.steps_of_a_block(groups[name])
-                groups.pause_unless_alone(name)
+                self._pause(groups[name])
 
 
 def _speedup_so_far(summary: BackendSummary) -> str:

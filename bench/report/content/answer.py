@@ -19,8 +19,7 @@ from bench.analysis.answer import (
     ModelsAnswer,
     Outcome,
 )
-from bench.report.content.answer_advice import advise
-from bench.report.content.answer_causes import because
+from bench.report.content.answer_reasons import advise, because
 from bench.report.content.blocks import Bold, Inline, plain
 from bench.report.words.formatting import (
     MOST_NAMED,

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.report.content.blocks import Column, Link, Small, Table, Text, table
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.modalities import modality_of
+from bench.report.content.kinds import modality_of
 from bench.report.words.formatting import MISSING, count, number, one_line, ratio, share, small
 from bench.results.arithmetic import mib
 from bench.statistics.intervals import Speedup
@@ -76,14 +76,13 @@ class BackendColumn:
     cell: Callable[[BackendRow], Text] | None = None  # what readers see, where this needs more than the value
     words: Callable[[Any], str] = _plain  # what readers see of the value, else
     is_text: bool = False  # whether it holds no numbers
-    # where it is left out if no backend has a value; on a screen all columns of numbers are
-    optional: Set[Place] = frozenset()
+    always: bool = False  # whether it stays where no backend has a number
     look: Callable[[BackendRow], str] | None = None  # the class of its cells on a screen
 
     def stands_in(self, place: Place, rows: Sequence[BackendRow]) -> bool:
-        """Whether a table of these backends has it."""
-        may_go = place in self.optional or (place is SCREEN and not self.is_text)
-        return place in self.places and (not may_go or any(self.value(row) is not None for row in rows))
+        """Whether a table of these backends has it; columns without any number are left out."""
+        stays = self.is_text or self.always or any(self.value(row) is not None for row in rows)
+        return place in self.places and stays
 
     def for_readers(self, rows: Sequence[BackendRow]) -> Column[BackendRow]:
         """It as a column of a page's table."""
@@ -120,7 +119,8 @@ def what_runs(summary: BackendSummary) -> str:
     return f"{summary.engine}{options} + {optimizer} + {summary.sharding}"
 
 
-def _ratio(speedup: Speedup | None) -> Text:
+def ratio_above_interval(speedup: Speedup | None) -> Text:
+    """A ratio with its interval, which stands below it where a cell has several lines."""
     return MISSING if speedup is None else [ratio(speedup.ratio), Small(speedup.interval)]
 
 
@@ -131,14 +131,14 @@ def _speedup(row: BackendRow) -> Text:
         return summary.status
     if summary.speedup is None and summary.is_reference:
         return ratio(1)
-    return _ratio(summary.speedup)
+    return ratio_above_interval(summary.speedup)
 
 
 def _over_best(row: BackendRow) -> Text:
     """The speed-up over the fastest PyTorch row of the comparison."""
     if row.summary.status != "ok":
         return MISSING
-    return ratio(1) if row.summary.is_best_pytorch else _ratio(row.summary.over_best)
+    return ratio(1) if row.summary.is_best_pytorch else ratio_above_interval(row.summary.over_best)
 
 
 def _verdict(row: BackendRow) -> str:
@@ -200,10 +200,14 @@ COLUMNS: Sequence[BackendColumn] = (
     _text("backend", attrgetter("summary.backend"), "backend", ALL, look=lambda _: "name"),
     BackendColumn("reference", attrgetter("comparison.reference")),
     _text("", lambda row: what_runs(row.summary), "what runs", {PAGE}),
-    BackendColumn("", _own_micro_batch, "micro-batch", ALL - {PAPER}, optional=ALL),
+    *(
+        BackendColumn(name, attrgetter(f"summary.{name}"))
+        for name in ("engine", "optimizer", "sharding", "stack")
+    ),
+    BackendColumn("", _own_micro_batch, "micro-batch", ALL - {PAPER}),
     BackendColumn("samples_per_s", attrgetter("summary.samples_per_s"), "samples/s", ALL),
     BackendColumn("", _tokens_per_s, "tokens/s", {SCREEN}),
-    BackendColumn("", _ratio_or_1, "speed-up [95 %]", ALL, cell=_speedup),
+    BackendColumn("", _ratio_or_1, "speed-up [95 %]", ALL, cell=_speedup, always=True),
     BackendColumn("speedup", _part("speedup", "ratio")),  # blank for the reference
     BackendColumn("speedup_low", _part("speedup", "low")),
     BackendColumn("speedup_high", _part("speedup", "high")),
@@ -217,18 +221,11 @@ COLUMNS: Sequence[BackendColumn] = (
     ),
     BackendColumn("is_best_pytorch", lambda row: int(row.summary.is_best_pytorch)),
     BackendColumn(  # blank for the best itself, and where it is the reference
-        "over_best",
-        _part("over_best", "ratio"),
-        "over best PyTorch [95 %]",
-        ALL,
-        cell=_over_best,
-        optional=ALL - {PAPER},
+        "over_best", _part("over_best", "ratio"), "over best PyTorch [95 %]", ALL, cell=_over_best
     ),
     BackendColumn("over_best_low", _part("over_best", "low")),
     BackendColumn("over_best_high", _part("over_best", "high")),
-    BackendColumn(
-        "", attrgetter("summary.roofline_share"), "of limit", {PAGE, SCREEN}, words=share, optional=ALL
-    ),
+    BackendColumn("", attrgetter("summary.roofline_share"), "of limit", {PAGE, SCREEN}, words=share),
     BackendColumn("peak_mib", lambda row: row.comparison.peak_mib(row.summary), _peak_header, ALL),
     BackendColumn(
         "optimizer_state_bytes",
@@ -238,16 +235,14 @@ COLUMNS: Sequence[BackendColumn] = (
         words=lambda size: number(None if size is None else mib(size)),
     ),
     BackendColumn(
-        "energy_per_sample_j",
-        attrgetter("summary.energy_per_sample_j"),
-        "energy J/sample",
-        {PAGE, SCREEN},
-        optional=ALL,
+        "energy_per_sample_j", attrgetter("summary.energy_per_sample_j"), "energy J/sample", {PAGE, SCREEN}
     ),
     BackendColumn("", attrgetter("summary.setup_s"), "set-up s", {PAGE, SCREEN}, words=_seconds),
     BackendColumn("", attrgetter("summary.first_step_s"), "first step s", {PAGE, SCREEN}, words=_seconds),
     BackendColumn("", attrgetter("summary.break_even_steps"), "break-even steps", {PAGE, SCREEN}),
-    BackendColumn("", attrgetter("summary.loss_difference"), "loss difference", {PAGE}, words=small),
+    BackendColumn(
+        "loss_difference", attrgetter("summary.loss_difference"), "loss difference", {PAGE}, words=small
+    ),
     _text("status", attrgetter("summary.status"), "status", {PAGE, SCREEN}),
     BackendColumn("message", attrgetter("summary.message")),
     # 0: its speed-ups are no results

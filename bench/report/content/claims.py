@@ -1,12 +1,70 @@
-"""What the comparisons say about a claim, in words."""
+"""The published claims of bench/analysis/reference/claims.csv, judged by what was measured."""
 
-from bench.analysis.claims import evidence
-from bench.analysis.claims.judge import CONTRADICTED, PARTLY, REPRODUCED, UNTESTED, JudgedClaim
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.analysis import reference
 from bench.analysis.comparison_results import ComparisonResults
-from bench.report.content.backend_columns import what_runs
-from bench.report.content.collection import ReportedComparison
-from bench.report.words import describe
-from bench.report.words.formatting import number, ratio_and_interval
+from bench.analysis.reference import Claim
+from bench.report.content.claim_tests import TESTS, ClaimAnswer, name_of
+
+REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
+
+ON_CPU = "on a CPU"
+
+CPU = "cpu"
+"""In the column `testable_on`, beside `gpu`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedClaim:
+    """What our results say about a claim."""
+
+    claim: Claim
+    verdict: str  # of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`
+    where: str = ""  # on what kind of device; empty for an untested claim
+    reason: str = ""  # why it is untested; empty for any other verdict
+    answers: Sequence[ClaimAnswer] = ()  # those of the comparisons that test it
+
+    @property
+    def machines(self) -> int:
+        """On how many machines it was tested."""
+        return len({answer.comparison.machine_key for answer in self.answers})
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that measured the comparisons, each once."""
+        return list(dict.fromkeys(filter(None, (answer.comparison.command for answer in self.answers))))
+
+
+def judge_claims(comparisons: Sequence[ComparisonResults]) -> list[JudgedClaim]:
+    """Every claim judged, in the order of the file."""
+    return [_judge(claim, [*TESTS[claim.id](comparisons)]) for claim in reference.read_claims()]
+
+
+def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
+    """Partly reproduced, where some comparisons cannot tell and others show the claim.
+
+    A claim that was made of GPUs is tested on a CPU for what that is worth.
+    """
+    found, on_cpu = {answer.holds for answer in answers}, {answer.comparison.on_cpu for answer in answers}
+    verdict = PARTLY if True in found else CONTRADICTED
+    if found <= {None}:
+        verdict = UNTESTED
+    elif found == {True}:
+        verdict = REPRODUCED
+    where = " and ".join(name for kind, name in ((True, ON_CPU), (False, "on GPUs")) if kind in on_cpu)
+    reason = ""
+    if not answers:
+        reason = f"no committed comparison tests it: {claim.how_to_test}"
+    elif verdict == UNTESTED:
+        reason = "the intervals allow either"
+    elif where == ON_CPU and (CPU not in claim.testable_on or "proxy" in claim.testable_on):
+        why = "which is a proxy" if CPU in claim.testable_on else "and the claim is of GPUs"
+        reason = f"only {ON_CPU}, {why}; there"
+    if reason:
+        return JudgedClaim(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
+    return JudgedClaim(claim=claim, verdict=verdict, where=where, answers=answers)
 
 
 def verdict_words(finding: JudgedClaim) -> str:
@@ -23,58 +81,10 @@ def verdict_words(finding: JudgedClaim) -> str:
 
 def evidence_lines(finding: JudgedClaim) -> list[str]:
     """Why a claim is untested, if it is, a line for each comparison, and what would judge it."""
-    lines = [finding.reason] * bool(finding.reason) + [_answer(answer) for answer in finding.answers]
+    lines = [finding.reason] * bool(finding.reason) + [
+        f"{name_of(answer.comparison)}: {answer.words}" for answer in finding.answers
+    ]
     if finding.verdict == UNTESTED:
         where = finding.claim.testable_on.replace(",", " or ")
         lines.append(f"what would judge it: {finding.claim.command}, on {where}")
     return lines
-
-
-def name_of(comparison: ComparisonResults) -> str:
-    """Its title where it is one of a report, else its file."""
-    return comparison.title if isinstance(comparison, ReportedComparison) else comparison.stem
-
-
-def _answer(answer: evidence.ClaimAnswer) -> str:
-    comparison = answer.comparison
-    name, reference = name_of(comparison), comparison.reference
-    where = f"on {describe.hardware(comparison.rows)}"
-    match answer:
-        case evidence.OverReference(backend=backend, speedup=speedup):
-            runs = f"{backend.backend} ({what_runs(backend)}) {ratio_and_interval(speedup)}"
-            return f"{name}: {runs} over {reference} {where}"
-        case evidence.OverBestPyTorch(backend=backend, speedup=speedup):
-            best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
-            ratio = ratio_and_interval(speedup)
-            return f"{name}: {backend.backend} {ratio} over {best}, the best PyTorch there"
-        case evidence.ChoiceSwapped(before=before, after=after, speedup=speedup):
-            return f"{name}: {after} {ratio_and_interval(speedup)} over {before} {where}"
-        case evidence.ColumnChanged():
-            return (
-                f"{name} against {name_of(answer.other)}: {reference} with {answer.column} {answer.value} "
-                f"runs at {ratio_and_interval(answer.ratio)} of {answer.other_value}, {where}"
-            )
-        case evidence.Checkpointing(without=without, ratio=speedup):
-            ratio = ratio_and_interval(speedup)
-            return (
-                f"{name} against {name_of(without)}: {reference} with checkpointing runs at {ratio}, {where}"
-            )
-        case evidence.LargestBatches():
-            close = "" if answer.distinguishable else ", no further apart than the search tells"
-            return (
-                f"{name}: the largest micro-batch is {answer.ortmodule} with ortmodule and {answer.pytorch} "
-                f"with pytorch{close}, {where}; {describe.largest_batch_rule(comparison.rows)}"
-            )
-        case evidence.PeakMemory(before_mib=before_mib, after_mib=after_mib):
-            return f"{name}: its peak memory goes from {number(before_mib)} to {number(after_mib)} MiB"
-        case evidence.StateBytes(backend=backend_name, bytes_per_parameter=size):
-            return f"{name}: {backend_name} holds {size:.2f} bytes per trained parameter"
-        case evidence.WeightBytes(backend=backend_name, bytes_per_parameter=size):
-            holds = f"{backend_name} holds {size:.2f} bytes of weights per parameter"
-            return f"{name}: in {answer.precision} {holds}"
-        case evidence.StateShared():
-            return (
-                f"{name}: {answer.shared} holds {answer.share:.3f} of {answer.whole}'s optimizer state on "
-                f"each of {answer.ranks} ranks"
-            )
-    raise TypeError(f"no words for {type(answer).__name__}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.attribution.settings import Fairness, attribute_to_settings
+from bench.analysis.attribution import Fairness, attribute_to_settings
 from bench.analysis.beginning import Beginning, find_beginnings
 from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
@@ -18,8 +18,7 @@ from bench.analysis.reference import AT_LARGEST, Published, published_speedups_o
 from bench.analysis.seeds import combine_seeds, group_by_seed
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.errors import UserError
-from bench.machine.processor_identity import describe_instruction_sets, name_processor
-from bench.report.content.breakdown import coverage, explain
+from bench.machine.identity import describe_instruction_sets, name_processor
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import make_title
@@ -95,11 +94,6 @@ class ReportedComparison(ComparisonResults):
         return find_convergence(self.followed, self.rows, statuses)
 
     @cached_property
-    def explanation(self) -> list[str]:
-        """Sentences that say what makes each backend faster or slower, and how far to trust them."""
-        return [*explain(self.breakdowns, self.summaries), *coverage(self.breakdowns)]
-
-    @cached_property
     def model(self) -> str:
         """The model's name."""
         return one_line(distinct_text(self.rows, "model"))
@@ -169,11 +163,6 @@ class Collection:
     def controlled(self) -> list[ReportedComparison]:
         """The comparisons whose speed-ups are results."""
         return [comparison for comparison in self.comparisons if not comparison.uncontrolled]
-
-    @cached_property
-    def at_equal(self) -> list[ReportedComparison]:
-        """The controlled comparisons in which all backends have the same batch."""
-        return [one for one in self.controlled if not one.at_largest]
 
     @cached_property
     def panels(self) -> dict[str, list[ReportedComparison]]:
@@ -274,12 +263,15 @@ def put_seeds_together(collection: Collection) -> Collection:
     return replace(collection, comparisons=comparisons)
 
 
-def with_distinct_titles(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
+def with_distinct_titles(
+    families: Sequence[Sequence[ReportedComparison]],
+) -> list[list[ReportedComparison]]:
     """These comparisons, none of them under the title of another."""
-    count = Counter(comparison.title for comparison in comparisons)
+    count = Counter(comparison.title for family in families for comparison in family)
     return [
-        comparison
-        if count[comparison.title] == 1
-        else replace(comparison, distinction=f"file {one_line(comparison.anchor)}")
-        for comparison in comparisons
+        [
+            one if count[one.title] == 1 else replace(one, distinction=f"file {one_line(one.anchor)}")
+            for one in family
+        ]
+        for family in families
     ]

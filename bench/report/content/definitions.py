@@ -10,9 +10,6 @@ SEEDS = (
     "geometric mean over seeds; 95 % confidence interval: Student's t over the seeds."
 )
 
-FALSE_VERDICTS = 0.05
-"""The share of equally fast backends that a 95 % interval calls faster or slower."""
-
 LEFT_ALONE = (
     "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
 )
@@ -23,15 +20,6 @@ NO_ANSWER = (
     "purpose, timed nothing, or had no backend beside its reference."
 )
 """In place of an answer."""
-
-ABOUT_MODELS = (
-    "A row is one comparison: samples/s over those of PyTorch in the same rounds, with the 95 % interval "
-    "over launches and the verdict. Best PyTorch: the fastest of several PyTorch backends of the same "
-    "comparison. Peak memory: of each backend over that of PyTorch, on the rank or GPU that has most. "
-    "A model that was compared several times is shown by the comparison with most of these backends and the "
-    "fewest other settings."
-)
-"""How to read the table with one row for each model."""
 
 DEFINITIONS = (
     (
@@ -44,7 +32,8 @@ DEFINITIONS = (
     (
         "verdict",
         "same if the interval lies within ± the margin; else faster or slower if it excludes 1; else, and "
-        "after a single launch, inconclusive.",
+        "after a single launch, inconclusive. By chance alone 1 in 20 backends that are as fast as the "
+        "reference is called faster or slower.",
     ),
     (
         "of limit",
@@ -63,8 +52,7 @@ DEFINITIONS = (
         "with measure.batch=max each backend is measured at its own micro-batch: the largest with which a "
         "fresh start trains until it is warm, all under the same memory limit. The search doubles, then "
         "bisects; the smallest that did not fit is at most 3 % (at least 1) larger, unless "
-        "measure.most_trials ended it. Such results have tables, figures and means of their own, apart from "
-        "those at equal batch.",
+        "measure.most_trials ended it. Such results have tables and figures of their own.",
     ),
     ("set-up s, first step s", "medians over launches; export and compilation are in the first step."),
     (
@@ -76,47 +64,5 @@ DEFINITIONS = (
         "each choice's effect is averaged over all orders of changing one at a time (Shapley value); "
         "the parts multiply to the whole; intervals are over launches.",
     ),
-    (
-        "geometric mean",
-        "over the workloads that have a speed-up, slowdowns as they are; one that was compared several times "
-        "counts once; beside it how many comparisons have one.",
-    ),
 )
 """What each number in the tables means."""
-
-BEGINNING = (
-    "Packages: all of which the process uses something. Files: weights, or what was made for a device "
-    "beforehand. Times are medians over launches, from the beginning of set-up, without the start of Python."
-)
-"""How to read the table of what backends take to begin."""
-
-TARGET = (
-    "Reached: at the first evaluation at which the held-out loss is at or below the target. Seconds: of the "
-    "timed blocks until then; with start: set-up, first step and warm-up, too. Means over launches, each of "
-    "them a seed, with 95 % intervals. Sooner: the reference's seconds over the backend's in the same "
-    "launch, geometric mean over launches; without a number where one of the two did not always come there. "
-    "Equivalent: two one-sided t tests at 5 % find the final losses, paired by launch, within the margin; "
-    "different: the 95 % interval of the difference excludes 0; open: neither."
-)
-"""How to read the table of the time to a target."""
-
-EXPORTED = (
-    "After a few steps without dropout, from the same weights and batches, each model is exported to ONNX, "
-    "and runs in ONNX Runtime on one micro-batch. Differences are the largest absolute ones between outputs; "
-    "all models take turns at inference."
-)
-"""How to read the table of exported models."""
-
-CHECKPOINTS = (
-    "The state of the training after a few steps without dropout: weights, optimizer's state, loss scaling "
-    "and generators. Saving ends when all files are on the disk with their sums. A fresh process loads it; "
-    "the difference is the largest relative one of its next losses and gradient norms from those of the "
-    "process that saved and went on."
-)
-"""How to read the table of checkpoints."""
-
-ABOUT_CLAIMS = (
-    "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
-    "say little of large models on GPUs."
-)
-"""How to read the verdicts on claims."""

@@ -1,16 +1,120 @@
-"""One row for each model: which comparison stands for it, and what all of one machine answer together."""
+"""Which comparisons stand in a chart or table of many models, what stands together, and what it answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis.answer import MeasuredModel, ModelsAnswer, answer
-from bench.report.content.collection import FAIRNESS, ReportedComparison, group_by_machine
-from bench.report.content.selection import CHART_BACKENDS, choose_one_of_each_model
+from bench.analysis.answer import MeasuredModel, answer
+from bench.errors import UserError
+from bench.report.content.answer import AnswerWords, put_in_words
+from bench.report.content.collection import FAIRNESS, Collection, ReportedComparison, group_by_machine
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import USUAL_REFERENCE, spell_model
 from bench.statistics.summary import PYTORCH
+
+CHART_BACKENDS = ("ortmodule", "ortmodule_zero1")
+"""The bars of a chart and what a page answers about, unless others are asked for."""
+
+
+def parse_names(words: str) -> list[str]:
+    """The names in a list such as `gpt2,bert-large`."""
+    return [name.strip() for name in words.split(",") if name.strip()]
+
+
+def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[ReportedComparison]]:
+    """Comparisons by machine, rule of batches and reference, which its heading names."""
+    machines = Collection(comparisons=comparisons).panels
+    if len({comparison.reference for comparison in comparisons}) < 2:
+        return machines
+    panels: dict[str, list[ReportedComparison]] = {}
+    for heading, group in machines.items():
+        for comparison in group:
+            panels.setdefault(f"{heading}; over {one_line(comparison.reference)}", []).append(comparison)
+    return panels
+
+
+def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
+    """One comparison of each model and workload: that with most of the usual backends.
+
+    If several have as many, that with fewest overrides, then that measured last.
+    """
+
+    def key(one: ReportedComparison) -> tuple[int, int]:
+        return -sum(one.of(name) is not None for name in CHART_BACKENDS), len(one.overrides)
+
+    latest_first = sorted(comparisons, key=lambda one: one.stem)
+    latest_first.sort(key=lambda one: one.measured_at, reverse=True)
+    chosen: dict[tuple[str, ...], ReportedComparison] = {}
+    for one in sorted(latest_first, key=key):
+        chosen.setdefault(one.workload_key, one)
+    return [comparison for comparison in comparisons if chosen[comparison.workload_key] is comparison]
+
+
+def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
+    """The backends to show: those that are wanted, or the usual ones that at least one comparison tried.
+
+    Raises:
+        UserError: a wanted one is in no comparison, or there is no backend but references.
+    """
+    there = list(dict.fromkeys(other.backend for comparison in comparisons for other in comparison.others))
+    references = {comparison.reference for comparison in comparisons}
+    for name in wanted:
+        if name in references:
+            raise UserError(f"{name} is the reference, which is the line at 1", "leave it out of --backends")
+        if name not in there:
+            raise UserError(f"no comparison has the backend {name}", f"choose of {', '.join(sorted(there))}")
+    chosen = list(dict.fromkeys(wanted)) or [name for name in CHART_BACKENDS if name in there] or there
+    if not chosen:
+        raise UserError("these comparisons have no backend beside the reference", "measure another one")
+    return chosen
+
+
+def choose_models(
+    comparisons: Sequence[ReportedComparison], wanted: Sequence[str]
+) -> list[ReportedComparison]:
+    """The comparisons of these models, in the order of the files; all without any.
+
+    Raises:
+        UserError: a wanted model is in no comparison.
+    """
+    there = sorted({comparison.model for comparison in comparisons})
+    if unknown := [name for name in wanted if name not in there]:
+        raise UserError(f"no comparison is of the model {unknown[0]}", f"choose of {', '.join(there)}")
+    return [comparison for comparison in comparisons if not wanted or comparison.model in wanted]
+
+
+def showable(
+    comparisons: Sequence[ReportedComparison], *, as_speedup: bool
+) -> tuple[list[ReportedComparison], list[str]]:
+    """The comparisons whose numbers are results, and a sentence for each of the others.
+
+    Args:
+        comparisons: of any kind.
+        as_speedup: whether speeds are shown; less memory at each backend's largest batch means nothing.
+
+    Raises:
+        UserError: none is left.
+    """
+    kept, left_out = [], []
+    for comparison in comparisons:
+        if comparison.uncontrolled:
+            reason = "it leaves threads or allocator alone on purpose"
+        elif {"ok", "untimed"} & {summary.status for summary in comparison.summaries} == {"untimed"}:
+            reason = "nothing of it was timed"
+        elif comparison.at_largest and not as_speedup:
+            reason = "each backend fills the memory with a batch of its own"
+        else:
+            kept.append(comparison)
+            continue
+        left_out.append(f"{comparison.stem} is left out: {reason}")
+    if not kept:
+        reasons = f" ({'; '.join(left_out)})" if left_out else ""
+        raise UserError(f"there is no comparison to draw{reasons}", "measure with `make bench`")
+    return kept, left_out
+
+
+# One row for each model
 
 MOST_BACKENDS = 2
 """Backends that a row has columns for: the usual ones, or the first of others."""
@@ -55,14 +159,11 @@ class Setting:
         return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
 
     @cached_property
-    def answer(self) -> ModelsAnswer:
-        """What its comparisons say about these backends."""
-        return answer(
-            self.heading,
-            [_measured(row.name, row.as_installed) for row in self.rows if row.as_installed],
-            [_measured(row.name, row.full_path) for row in self.rows if row.full_path],
-            self.backends,
-        )
+    def words(self) -> AnswerWords:
+        """What its comparisons say about these backends, in sentences."""
+        as_installed = [_measured(row.name, row.as_installed) for row in self.rows if row.as_installed]
+        full_path = [_measured(row.name, row.full_path) for row in self.rows if row.full_path]
+        return put_in_words(answer(self.heading, as_installed, full_path, self.backends))
 
 
 def _measured(name: str, one: ReportedComparison) -> MeasuredModel:
@@ -109,10 +210,8 @@ def _heading(one: ReportedComparison) -> str:
 
 def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> list[ModelRow]:
     first: dict[str, int] = {}
-    for comparison in group:
-        first[comparison.label] = min(
-            family_of[id(comparison)], first.get(comparison.label, family_of[id(comparison)])
-        )
+    for comparison in group:  # those of the first family come first
+        first.setdefault(comparison.label, family_of[id(comparison)])
     kept = [comparison for comparison in group if family_of[id(comparison)] == first[comparison.label]]
     by_path = [
         [comparison for comparison in kept if describe.has_full_path(comparison.rows) is full]

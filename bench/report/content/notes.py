@@ -1,13 +1,15 @@
-"""Lines about single backends, and about a comparison as a whole, besides its table."""
+"""What is said of one comparison besides its table: of backends, where time goes, the way to a target."""
 
-import dataclasses
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from bench.analysis.steadiness.warnings import LOADER_SHARE, SteadinessWarning
+from bench.analysis.breakdown import UNNAMED, Breakdown, Difference, explain_difference
+from bench.analysis.convergence import BackendConvergence, Convergence
+from bench.analysis.steadiness.warnings import LOADER_SHARE
 from bench.errors import PASSED
-from bench.report.content.definitions import FALSE_VERDICTS
+from bench.report.words.formatting import MISSING, number, one_line, plural, ratio, share
+from bench.results.operator_kinds import WAITING
+from bench.statistics.intervals import Amount
 from bench.statistics.summary import BackendSummary
 
 MOST_NAMED = 2
@@ -28,7 +30,10 @@ def group_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
     backends: dict[str, list[str]] = defaultdict(list)
     for backend, note in notes:
         backends[note].append(backend)
-    return [f"{_join_names(names)}: {note}" for note, names in backends.items()]
+    return [
+        f"{', '.join(names) if len(names) <= MOST_NAMED else f'{len(names)} backends'}: {note}"
+        for note, names in backends.items()
+    ]
 
 
 def limited_by(summaries: Sequence[BackendSummary]) -> list[str]:
@@ -45,45 +50,164 @@ def limited_by(summaries: Sequence[BackendSummary]) -> list[str]:
     ]
 
 
-def false_verdicts(summaries: Sequence[BackendSummary]) -> list[str]:
-    """How many verdicts chance alone would make; nothing where there is only one."""
-    judged = sum(summary.verdict is not None for summary in summaries)
-    if judged < 2:
+# Where time goes
+
+LEAST_SHARE = 0.01
+"""Share of a step: a short line leaves out what differs by less."""
+
+MOST_KINDS = 3
+"""Kinds of work that a sentence names: those that differ most, of those that differ for sure."""
+
+
+def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]) -> list[str]:
+    """A sentence for each backend beside the reference: what its step has more and less of."""
+    sentences = []
+    for name, ratio_, step, difference in _differences(breakdowns, summaries):
+        why = f"of a step of {milliseconds(step)}, {_parts(difference)}"
+        if difference.distorted:
+            names = " and ".join(difference.distorted)
+            why = f"why is not known, since the profiled step of {names} is too far from the timed one"
+        sentences.append(f"{name} is {ratio(ratio_)} {breakdowns[0].backend}: {why}")
+    return sentences
+
+
+def certain_parts(
+    breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
+) -> list[tuple[str, str]]:
+    """What differs for sure of each backend beside the reference, after its name and without operators."""
+    notes = []
+    for name, _, step, difference in _differences(breakdowns, summaries):
+        parts = [
+            f"{kind} {_signed(amount).removesuffix(' ms')}"
+            for kind, amount in _clear_kinds(difference)
+            if not difference.distorted and abs(amount.value) >= LEAST_SHARE * (step or 0)
+        ]
+        certain = ", ".join(parts) or "no kind of work differs for sure"
+        notes.append((name, f"of {milliseconds(step)} a step {certain}"))
+    return notes
+
+
+def _differences(
+    breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
+) -> Iterator[tuple[str, float, float | None, Difference]]:
+    """Each backend beside the reference, its speed-up, the reference's seconds a step, and the difference."""
+    if not breakdowns or breakdowns[0].backend != summaries[0].backend:
+        return
+    speedups = {summary.backend: summary.speedup for summary in summaries}
+    for breakdown in breakdowns[1:]:
+        difference, speedup = explain_difference(breakdown, breakdowns[0]), speedups[breakdown.backend]
+        if difference is not None and speedup is not None:
+            yield breakdown.backend, speedup.ratio, breakdowns[0].timed_s, difference
+
+
+def _clear_kinds(difference: Difference) -> list[tuple[str, Amount]]:
+    return [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:MOST_KINDS]
+
+
+def coverage(breakdowns: Sequence[Breakdown]) -> list[str]:
+    """How far the profiles can be trusted: what they cost, what they cover, what they do not know."""
+    if not breakdowns:
         return []
-    return [
-        f"were all {judged} backends as fast as the reference, {FALSE_VERDICTS * judged:.2g} of their "
-        "verdicts would be faster or slower by chance alone"
-    ]
+    lines = [f"profiled step: {'; '.join(map(_trust, breakdowns))}"]
+    for each in breakdowns:
+        if each.has_unknown:
+            names = ", ".join(name for name, _ in each.unknown[:MOST_KINDS])
+            of_step = share(each.kinds["other"] / each.profiled_s)
+            lines.append(f"{each.backend}: {of_step} of the step is in operators of no known kind: {names}")
+    return lines
 
 
-def group_warnings(warnings: Sequence[SteadinessWarning]) -> list[str]:
-    """A sentence for each thing that was seen, however many backends it was seen of."""
-    alike: dict[tuple[str, str], list[SteadinessWarning]] = defaultdict(list)
-    for warning in warnings:
-        alike[_NUMBER.sub("#", warning.reason), warning.remedy].append(warning)
-    return [
-        str(
-            dataclasses.replace(
-                group[0],
-                backend=_join_names([*dict.fromkeys(warning.backend for warning in group)]),
-                reason=_in_ranges(group),
-            )
-        )
-        for group in alike.values()
-    ]
+def _trust(breakdown: Breakdown) -> str:
+    cost = "" if breakdown.cost is None else f"{breakdown.cost:.2f} of the timed step, "
+    return f"{breakdown.backend} {cost}{share(breakdown.covered)} covered"
 
 
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+def milliseconds(seconds: float | None) -> str:
+    """Seconds as `384 ms`."""
+    return MISSING if seconds is None else f"{seconds * 1e3:,.{0 if abs(seconds) >= 0.01 else 1}f} ms"
 
 
-def _in_ranges(alike: Sequence[SteadinessWarning]) -> str:
-    """`blocks vary 5.1 to 8.2 %`: the reason of warnings whose reasons differ in numbers alone."""
-    columns = zip(*(_NUMBER.findall(warning.reason) for warning in alike), strict=True)
-    by_size = [sorted(set(column), key=lambda text: float(text.replace(",", ""))) for column in columns]
-    ranges = iter(" to ".join(dict.fromkeys((numbers[0], numbers[-1]))) for numbers in by_size)
-    return _NUMBER.sub(lambda _: next(ranges), alike[0].reason)
+def _parts(difference: Difference) -> str:
+    """Its largest parts, each with the operator that has most of it on the side that takes longer."""
+    named, parts = _clear_kinds(difference), []
+    for kind, amount in named:
+        operator = "" if kind in UNNAMED else difference.main.get(kind)
+        of_operator = f" ({operator})" if operator and operator != WAITING else ""
+        parts.append(f"{kind} {_signed(amount)}{of_operator}")
+    rest = difference.of(difference.rounds.keys() - dict(named).keys())
+    others = "all other work" if named else "no kind of work differs for sure, all together"
+    doubt = ", more than any kind of work differs by" if difference.leaves_most else ""
+    return ", ".join(
+        [*parts, f"{others} {_signed(rest)}", f"not explained {_signed(difference.remainder)}{doubt}"]
+    )
 
 
-def _join_names(backends: Sequence[str]) -> str:
-    """`pytorch, ortmodule`, or `4 backends`."""
-    return ", ".join(backends) if len(backends) <= MOST_NAMED else f"{len(backends)} backends"
+def _signed(amount: Amount) -> str:
+    """A difference in seconds as `−60 ± 2 ms`."""
+    sign = "+" if amount.value >= 0 else "−"
+    if amount.half is None:
+        return sign + milliseconds(abs(amount.value))
+    digits = 0 if amount.half >= 1e-3 else 1
+    return f"{sign}{abs(amount.value) * 1e3:,.{digits}f} ± {amount.half * 1e3:,.{digits}f} ms"
+
+
+# The way to a target
+
+
+def answer_about_target(convergence: Convergence) -> str:
+    """One sentence: how much sooner each backend came to the target, and whether to the same end."""
+    if not convergence.others:
+        return ""
+    answers = "; ".join(_answer_of(backend, convergence) for backend in convergence.others)
+    reference = one_line(convergence.reference)
+    return f"Time to a held-out loss of {convergence.target:g}, {reference}'s over each: {answers}."
+
+
+def _answer_of(backend: BackendConvergence, convergence: Convergence) -> str:
+    name = one_line(backend.backend)
+    if backend.status != "ok":
+        return f"{name} has no result ({backend.status})"
+    if backend.sooner is None:
+        return f"{name} is not compared, since {_why_no_ratio(backend, convergence)}"
+    final = f", final loss {backend.verdict}" if backend.verdict else ""
+    return f"{name} {backend.sooner}{final}"
+
+
+def _why_no_ratio(backend: BackendConvergence, convergence: Convergence) -> str:
+    """Who did not come to the target, and in how many launches."""
+    base = next((base for base in convergence.backends if base.backend == convergence.reference), None)
+    sides = [side for side in (base, backend) if side is not None and side.reached < side.launches]
+    if sides:
+        return " and ".join(f"{one_line(side.backend)} came there in {reached(side)}" for side in sides)
+    if base is None or base.status != "ok":
+        return f"{one_line(convergence.reference)} has no result"
+    return "it was there before anything was timed, or no launch counts"
+
+
+def reached(backend: BackendConvergence) -> str:
+    """`5 of 5 launches`, and how many do not count."""
+    left_out = f", {backend.left_out} disturbed and left out" if backend.left_out else ""
+    return f"{backend.reached} of {plural(backend.launches, 'launch', 'es')}{left_out}"
+
+
+def at_target(backend: BackendConvergence, amount: Amount | None) -> str:
+    """A mean with its interval; `not reached`, wholly or in part, in place of a number."""
+    if backend.status != "ok":
+        return MISSING
+    return mean(amount) if amount else "not always reached" if backend.reached else "not reached"
+
+
+def mean(amount: Amount | None) -> str:
+    """`12.3 ± 0.4`."""
+    if amount is None:
+        return MISSING
+    return number(amount.value) + ("" if amount.half is None else f" ± {number(amount.half)}")
+
+
+def final_loss(backend: BackendConvergence) -> str:
+    """How far the final loss is from the reference's, and what that is called."""
+    if backend.difference is None:
+        return MISSING
+    value, half = backend.difference.value, backend.difference.half
+    spread = "" if half is None else f" ± {half:.3f}"
+    return f"{backend.verdict}: {value:+.3f}{spread}"

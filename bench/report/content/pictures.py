@@ -21,8 +21,6 @@ CAPTIONS = {
     UNCONTROLLED: "What an uncontrolled harness would print",
     "memory": "Peak memory",
     "converge": "Held-out loss against time",
-    "beginning": "What each backend takes to begin",
-    "rounds": "Step time in every round",
     "methods": "What each method of training saves, and what it costs",
 }
 """What a figure of each kind shows."""

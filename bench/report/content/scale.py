@@ -1,11 +1,27 @@
-"""What results/predicted/ holds, for a page and its figures."""
+"""What results/predicted/ holds, for a page and its figures; a damaged file is refused in one sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
 
-from bench.analysis.scale.tables import QUANTITIES, STRONG, WEAK
-from bench.analysis.scale.topology import Topology
+import pandas as pd
+
+from bench.analysis.scale import topology
+from bench.analysis.scale.tables import (
+    CHECKS,
+    COUNTED,
+    MEMORY,
+    PUBLISHED,
+    QUANTITIES,
+    SCALING,
+    STRONG,
+    WEAK,
+    bounded,
+)
+from bench.errors import UserError
+from bench.report.content.kinds import name_sharding, place_of_sharding
 from bench.report.words.formatting import number, plural
 from bench.report.words.titles import spell_model
 
@@ -15,26 +31,13 @@ KINDS_OF_SCALING = {
 }
 """How the batch grows with the ranks."""
 
-SHARDINGS = {
-    "ddp": "DDP",
-    "zero_redundancy": "ZeroRedundancyOptimizer",
-    "zero1": "ZeRO-1",
-    "zero1_native": "ZeRO-1 in 16 bits alone",
-    "zero2": "ZeRO-2",
-    "zero3": "ZeRO-3",
-    "zero2_offload": "ZeRO-2, offloaded",
-    "zero3_offload": "ZeRO-3, offloaded",
-    "fsdp2": "FSDP2",
-}
-"""Shardings in the field's words, in the order of tables and legends."""
-
-DDP, ZERO1 = "ddp", "zero1"
-
 CHECKS_FIGURE, PUBLISHED_FIGURE = "scale-checks", "scale-published"
 """The names of figures without their ending."""
 
+MIB = 2**20
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Banded:
     """A number and its bounds; without any, because it is exact or has none, they are the number itself."""
 
@@ -61,24 +64,12 @@ class Banded:
         return f"{value}{unit} [{low}–{high}]" if self.low < self.high else f"{value}{unit}"
 
 
-# Scaling
+ScalePoint: TypeAlias = Any
+"""What is predicted for a world size, a row of `SCALING`.
 
-
-@dataclass(frozen=True, kw_only=True)
-class ScalePoint:
-    """What is predicted for a world size."""
-
-    ranks: int
-    samples: Banded  # a second, of all ranks
-    efficiency: Banded  # samples a second of a rank, as a share of those of a rank alone
-    exposed: float  # share of the step by which sending makes it longer
-    memory_gib: float  # that a rank needs
-    limit_gib: float  # that it has
-
-    @property
-    def fits(self) -> bool:
-        """Whether it fits in memory."""
-        return self.memory_gib <= self.limit_gib
+With `samples` per second of all ranks and `efficiency`, both `Banded`; `exposed`, the share of the step by
+which sending makes it longer; `needed_gib`, which a rank needs, and whether that `fits` in its `memory_gib`.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,29 +77,22 @@ class ScaleLine:
     """A sharding at every world size, in order."""
 
     sharding: str
-    name: str
     points: Sequence[ScalePoint]
 
-    def at(self, ranks: int) -> ScalePoint | None:
-        """What is predicted for this world size."""
-        return next((point for point in self.points if point.ranks == ranks), None)
-
-    def over(self, other: "ScaleLine") -> dict[int, float]:
-        """Samples/s over those of another line at every world size that both have."""
-        pairs = ((point, other.at(point.ranks)) for point in self.points)
-        return {point.ranks: point.samples.value / base.samples.value for point, base in pairs if base}
+    @property
+    def name(self) -> str:
+        """The sharding in the field's words."""
+        return name_sharding(self.sharding)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """One file: a model on a topology."""
+    """One file: a model on a topology, with the bytes that libraries were counted to send."""
 
     stem: str  # the file's name without its ending
     model: str
-    topology: Topology
-    lines: dict[str, list[ScaleLine]]  # by kind of scaling, with the volume that the page is about
-    by_textbook: dict[str, list[ScaleLine]]  # with the textbook's volume where that is another; may be empty
-    volume: str  # that the page is about
+    topology: topology.Topology
+    lines: dict[str, list[ScaleLine]]  # by kind of scaling
     workload: str  # precision, batch and length in words
     bases: Sequence[str]  # where the seconds of computing are from
     made_by: str  # the command, and the commit
@@ -123,58 +107,19 @@ class Scaling:
         """The name of its figure without the ending."""
         return f"scale-{self.stem.removeprefix('scaling-')}"
 
-    @property
-    def main(self) -> str:
-        """The kind of scaling that is shown first."""
-        return next(iter(self.lines))
 
-    def line(self, sharding: str, *, by_textbook: bool = False) -> ScaleLine | None:
-        """The first line of a sharding in the first kind of scaling; the textbook's only if there is one."""
-        textbook = self.by_textbook.get(self.main, []) if by_textbook else []
-        return next((line for line in (*textbook, *self.lines[self.main]) if line.sharding == sharding), None)
+CheckedPoint: TypeAlias = Any
+"""A point that was both predicted and measured, a row of `CHECKS`, memory in MiB.
 
-    def efficiencies(self, sharding: str) -> dict[int, Banded]:
-        """The efficiency of a sharding by world size; empty if it was not predicted."""
-        line = self.line(sharding)
-        return {point.ranks: point.efficiency for point in line.points} if line else {}
+`measured` and `predicted` are `Banded`; its `setting` is in words; `is_equal` if nothing is off at all.
+"""
 
-    def zero1_over_ddp(self, *, by_textbook: bool = False) -> dict[int, float]:
-        """Samples/s of ZeRO-1 over those of DDP at every world size above 1 that both have."""
-        ddp, zero1 = (self.line(sharding, by_textbook=by_textbook) for sharding in (DDP, ZERO1))
-        if ddp is None or zero1 is None:
-            return {}
-        return {ranks: ratio for ranks, ratio in zero1.over(ddp).items() if ranks > 1}
+PublishedRatio: TypeAlias = Any
+"""Samples/s of ZeRO-1 over those of DDP, a row of `PUBLISHED`.
 
-
-@dataclass(frozen=True, kw_only=True)
-class CheckedPoint:
-    """A point that was both predicted and measured; `error` is predicted / measured - 1."""
-
-    machine: str
-    model: str
-    backend: str
-    sharding: str
-    link: str
-    quantity: str
-    unit: str
-    measured_in: str
-    git_commit: str
-    ranks: int
-    measured: Banded
-    predicted: Banded
-    error: float
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether nothing is off at all."""
-        return self.measured.value == self.predicted.value
-
-    @property
-    def setting(self) -> str:
-        """Model, backend and world size, such as `BERT-Mini, ZeRO-1, 2 ranks, loopback`."""
-        ranks = plural(self.ranks, "rank")
-        parts = [spell_model(self.model), name_sharding(self.sharding), ranks, self.link]
-        return ", ".join(filter(None, parts))
+`published` is a number and `predicted` is `Banded`; it has its `title`, model and batch, and its `setting`,
+hardware and engine, in words.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,38 +146,6 @@ class Accuracy:
             abs(point.error) <= self.allowed if self.allowed else point.is_equal for point in self.checks
         )
 
-    @property
-    def worst(self) -> CheckedPoint:
-        """The point that is off most."""
-        return max(self.checks, key=lambda point: abs(point.error))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedRatio:
-    """Samples/s of ZeRO-1 over those of DDP, as published and as predicted."""
-
-    model: str
-    hardware: str
-    engine: str
-    source: str
-    why: str
-    ranks: int
-    micro_batch: int | None
-    published: float
-    predicted: Banded
-    error: float
-
-    @property
-    def title(self) -> str:
-        """The model and its batch."""
-        batch = "" if self.micro_batch is None else f", batch {self.micro_batch}"
-        return f"{spell_model(self.model)}{batch}"
-
-    @property
-    def setting(self) -> str:
-        """Hardware and engine."""
-        return f"{self.hardware}, {self.engine}" if self.engine else self.hardware
-
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
@@ -248,22 +161,129 @@ class Predictions:
         points = {name: [point for point in self.checks if point.quantity == name] for name in QUANTITIES}
         return [Accuracy(quantity=name, checks=checks) for name, checks in points.items() if checks]
 
-    @cached_property
-    def topologies(self) -> list[Topology]:
-        """The machines that are predicted for."""
-        return list({scaling.topology.name: scaling.topology for scaling in self.scalings}.values())
+
+# Reading
 
 
-def name_sharding(sharding: str) -> str:
-    """A sharding in the field's words; an unknown one as it is."""
-    return SHARDINGS.get(sharding, sharding)
+def read_predictions(folder: Path) -> Predictions:
+    """Read results/predicted/, or what of it is there.
+
+    Raises:
+        UserError: one of its files is damaged, or names a topology that is not known.
+    """
+    scalings = [_read_scaling(path) for path in sorted(folder.glob("scaling-*.csv"))]
+    checks, published = folder / "checks.csv", folder / "published.csv"
+    return Predictions(
+        scalings=sorted(scalings, key=lambda scaling: scaling.topology.name),
+        checks=_read_checks(checks) if checks.exists() else [],
+        published=_read_published(published) if published.exists() else [],
+    )
 
 
-def place_of_sharding(sharding: str) -> int:
-    """Where a sharding stands among others; unknown ones are last."""
-    return [*SHARDINGS, sharding].index(sharding)
+def _check(path: Path, table: pd.DataFrame, needed: Sequence[str]) -> pd.DataFrame:
+    """A table with whole world sizes.
+
+    Raises:
+        UserError: a needed number is blank, or `ranks` is no world size.
+    """
+    for name in ("ranks", *needed):
+        if table[name].isna().any():
+            _refuse(path, f"{name} is blank")
+    for ranks in table["ranks"]:
+        if ranks < 1 or ranks % 1:
+            _refuse(path, f"ranks is {ranks:g}")
+    return table.astype({"ranks": int})
 
 
-def mean_error(predicted: Sequence[CheckedPoint | PublishedRatio]) -> float:
-    """The mean of the absolute errors."""
-    return sum(abs(prediction.error) for prediction in predicted) / len(predicted)
+def _bands(table: pd.DataFrame, name: str) -> pd.Series:
+    """A column of numbers, none of which is blank, with its bounds, which may be."""
+    value, low, high = (table[column] for column in bounded(name))
+    # Written with six digits, a bound may come to lie on the other side of an equal number.
+    ends = zip(value, low.fillna(value).clip(upper=value), high.fillna(value).clip(lower=value), strict=True)
+    return pd.Series([Banded(*numbers) for numbers in ends], index=table.index, dtype=object)
+
+
+def _refuse(path: Path, why: str) -> NoReturn:
+    raise UserError(
+        f"{path} cannot be read as predictions ({why})", "restore it with `git checkout`, or predict again"
+    )
+
+
+def _refuse_others(path: Path, table: pd.DataFrame, column: str, known: Iterable[str]) -> None:
+    if others := sorted(set(table[column]) - {*known}):
+        _refuse(path, f"{column} is {others[0]}, which is none of {', '.join(known)}")
+
+
+def _read_scaling(path: Path) -> Scaling:
+    table = SCALING.read(path)
+    table = table[table["volume"] == COUNTED]
+    _refuse_others(path, table, "scaling", KINDS_OF_SCALING)
+    for name in ("model", "topology", "precision"):
+        if table[name].nunique() != 1:
+            _refuse(path, f"{name} is {' and '.join(sorted(set(table[name]))) or 'blank'}")
+    if table.duplicated(["scaling", "sharding", "ranks"]).any():
+        _refuse(path, "a world size of a sharding is there twice")
+    known = ("step_s", "exposed_s", "samples_per_s", "efficiency", "memory_gib")
+    table = _check(path, table, ["memory_gib", *(f"predicted_{name}" for name in known)])
+    table = table.sort_values("ranks", kind="stable").assign(
+        samples=_bands(table, "predicted_samples_per_s"),
+        efficiency=_bands(table, "predicted_efficiency"),
+        exposed=table["predicted_exposed_s"] / table["predicted_step_s"],
+        needed_gib=table["predicted_memory_gib"],
+        fits=table["predicted_memory_gib"] <= table["memory_gib"],
+    )
+    lines = {
+        kind: [
+            ScaleLine(sharding=name, points=list(of_kind[of_kind["sharding"] == name].itertuples()))
+            for name in sorted(of_kind["sharding"].unique(), key=place_of_sharding)
+        ]
+        for kind in KINDS_OF_SCALING
+        if not (of_kind := table[table["scaling"] == kind]).empty
+    }
+    first = table.iloc[0]
+    batch = table.loc[table["scaling"] == WEAK, "micro_batch"].max()
+    sizes = {"batch of a rank": batch, "length": first["seq_len"]}
+    known_sizes = [f"{name} {size:g}" for name, size in sizes.items() if pd.notna(size)]
+    return Scaling(
+        stem=path.stem,
+        model=first["model"],
+        topology=topology.load(first["topology"]),
+        lines=lines,
+        workload=", ".join([first["precision"], *known_sizes]),
+        bases=[basis for basis in dict.fromkeys(table["basis"]) if basis],
+        made_by=f"{first['command']}; commit {first['git_commit']}",
+    )
+
+
+def _read_checks(path: Path) -> list[CheckedPoint]:
+    table = CHECKS.read(path)
+    _refuse_others(path, table, "quantity", QUANTITIES)
+    equal = table["measured"] == table["predicted"]  # also where both are 0, and the error has no number
+    table["error"] = table["error"].mask(equal, 0.0)
+    table = _check(path, table, ["measured", "predicted", "error"])
+    memory = table["quantity"] == MEMORY
+    table.loc[memory, [*bounded("measured"), *bounded("predicted")]] /= MIB
+    table.loc[memory, "unit"] = "MiB"
+    rows: list[Any] = list(table.itertuples())
+    named = [
+        (spell_model(row.model), name_sharding(row.sharding), plural(row.ranks, "rank"), row.link)
+        for row in rows
+    ]
+    settings = [", ".join(filter(None, words)) for words in named]
+    measured, predicted = _bands(table, "measured"), _bands(table, "predicted")
+    table = table.assign(setting=settings, is_equal=equal, measured=measured, predicted=predicted)
+    return list(table.itertuples())
+
+
+def _read_published(path: Path) -> list[PublishedRatio]:
+    table = PUBLISHED.read(path)
+    table = _check(path, table, ["published_ratio", "predicted_ratio", "error"])
+    rows: list[Any] = list(table.itertuples())
+    batches = ["" if pd.isna(row.micro_batch) else f", batch {row.micro_batch:g}" for row in rows]
+    table = table.assign(
+        title=[spell_model(row.model) + batch for row, batch in zip(rows, batches, strict=True)],
+        setting=[", ".join(filter(None, [row.hardware, row.engine])) for row in rows],
+        published=table["published_ratio"],
+        predicted=_bands(table, "predicted_ratio"),
+    )
+    return list(table.itertuples())

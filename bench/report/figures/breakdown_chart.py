@@ -7,14 +7,12 @@ from matplotlib.figure import Figure
 
 from bench.analysis.breakdown import Breakdown
 from bench.errors import UserError
-from bench.report.content.breakdown import milliseconds
 from bench.report.content.collection import ReportedComparison
+from bench.report.content.notes import milliseconds
 from bench.report.figures import style
-from bench.report.figures.model_chart import ModelChart, ModelLine, model_chart
-from bench.report.figures.models import machine_and_workload
-from bench.report.figures.row_chart import draw_rows
-from bench.report.figures.rows import Axis, Marks, Panel, Row, RowChart, RowGroup, stacked
-from bench.report.figures.sheet import Mark, Swatch
+from bench.report.figures.model_chart import ModelChart, ModelLine, machine_and_workload, model_chart
+from bench.report.figures.rows import Marks, Row, RowChart, RowGroup, draw_rows, stacked
+from bench.report.figures.sheet import bar_entry, mark_entry
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, one_line, share
 
@@ -79,34 +77,34 @@ def _bar(breakdown: Breakdown, base: float) -> StepBar:
 
 
 def describe_steps(chart: ModelChart) -> str:
-    """Everything that the chart shows but its caption, a sentence for each model."""
-    return " ".join(
-        f"{line.label}: {'; '.join(map(_sentence, step_bars(chart, line)))}." for line in chart.lines
-    )
-
-
-def _sentence(bar: StepBar) -> str:
-    whole = "not timed" if bar.timed is None else f"{bar.timed:.2f}{TIMES}"
-    parts = ", ".join(f"{kind} {share(part)}" for kind, part in bar.parts.items())
-    return f"{one_line(bar.backend)} {whole}, of which {parts}"
+    """Everything that the chart shows but its caption, a sentence for each backend of a model."""
+    sentences = []
+    for line in chart.lines:
+        for bar in step_bars(chart, line):
+            parts = ", ".join(f"{kind} {share(part)}" for kind, part in bar.parts.items())
+            whole = "not timed" if bar.timed is None else f"{bar.timed:.2f}{TIMES}"
+            sentences.append(f"{line.label}, {one_line(bar.backend)}: {whole}, of which {parts}.")
+    return " ".join(sentences)
 
 
 def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
     """The chart's rows."""
-    timed, several = style.diamond(theme, theme.ground), len(chart.panels) > 1
+    timed = style.diamond(theme, theme.ground)
     bars = [bar for line in chart.lines for bar in step_bars(chart, line)]
-    panels = [
-        Panel(
-            heading=panel.heading if several else "",
-            groups=[
-                RowGroup(heading=line.label, rows=[_row(bar, timed) for bar in step_bars(chart, line)])
-                for line in panel.lines
-            ],
-        )
-        for panel in chart.panels
-    ]
+
+    def make_row(bar: StepBar) -> Row:
+        marks = [] if bar.timed is None else [Marks(values=[bar.timed], mark=timed)]
+        stack = stacked(bar.parts, style.KINDS)
+        return Row(name=bar.backend, bars=stack, marks=marks, beside=milliseconds(bar.timed_s))
+
+    panels = {
+        heading if len(chart.panels) > 1 else "": [
+            RowGroup(heading=line.label, rows=[*map(make_row, step_bars(chart, line))]) for line in lines
+        ]
+        for heading, lines in chart.panels.items()
+    }
     kinds = {kind for bar in bars for kind in bar.parts}
-    legend = [Swatch(words=kind, bar=look) for kind, look in style.KINDS.items() if kind in kinds]
+    legend = [bar_entry(kind, look) for kind, look in style.KINDS.items() if kind in kinds]
     sentences = [
         f"Bars: profiled steps by kind of work, over the timed step of {chart.reference}.",
         "Diamonds: timed steps, with their milliseconds.",
@@ -116,12 +114,12 @@ def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
     return RowChart(
         title=f"Where a step's time goes, relative to {chart.reference}",
         panels=panels,
-        axis=Axis(low=0, high=1.03 * max(max(sum(bar.parts.values()), bar.timed or 0.0) for bar in bars)),
+        limits=(0, 1.03 * max(max(sum(bar.parts.values()), bar.timed or 0.0) for bar in bars)),
         label=f"step over {chart.reference}'s timed step ({TIMES}, shorter is faster)",
         caption=" ".join(sentences),
-        legend=[*legend, Swatch(words="timed step", mark=timed)],
-        row=0.115,
-        bar=0.092,
+        legend=[*legend, mark_entry("timed step", timed)],
+        row=0.11,
+        bar=0.09,
     )
 
 
@@ -129,12 +127,3 @@ def draw_breakdown_of(comparison: ReportedComparison, theme: Theme) -> Figure:
     """Draw the steps of every backend of one comparison."""
     chart = breakdown_chart([comparison], backends=[other.backend for other in comparison.others])
     return draw_rows(breakdown_rows(chart, theme), theme)
-
-
-def _row(bar: StepBar, timed: Mark) -> Row:
-    return Row(
-        name=bar.backend,
-        bars=stacked(bar.parts, style.KINDS),
-        marks=[] if bar.timed is None else [Marks(values=[bar.timed], mark=timed)],
-        beside=milliseconds(bar.timed_s),
-    )

@@ -3,27 +3,29 @@
 The comparisons of one machine share a panel. Nothing here imports matplotlib.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from bench.analysis.reference import Published
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.modalities import MODALITIES, modality_of
+from bench.report.content.kinds import MODALITIES, modality_of
+from bench.report.content.models import choose_backends, panels_of, showable
 from bench.report.content.quantities import ENERGY, SPEEDUP, Quantity, Ratio
-from bench.report.content.selection import choose_backends, panels_of, showable
-from bench.report.words.formatting import one_line
+from bench.report.words.formatting import enumerated, one_line, plural
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
-
-NOT_MEASURED = "not measured"
 
 _STATUS_WORDS = {"oom": "out of memory", "timeout": "timed out", "untimed": "not timed"}
 """Statuses that are not words themselves."""
 
-_TELLING = ("size", "precision", "attention", "trained", "checkpointing", "data", "memory limit")
+_TELLING = ("precision", "attention", "trained", "checkpointing", "data", "memory limit")
 """Parts of a workload that stand at a model's name where they differ between the models of a chart."""
+
+
+_OWN = ("task", "batch", "length")
+"""Parts of a workload that may differ between the models of a chart without being named at each."""
 
 
 @dataclass(frozen=True)
@@ -60,36 +62,23 @@ class ModelLine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelPanel:
-    """The models that were measured on one machine, against one reference."""
-
-    heading: str
-    lines: Sequence[ModelLine]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelChart:
     """A whole chart."""
 
     quantity: Quantity
     backends: Sequence[str]  # the bars of each model
-    panels: Sequence[ModelPanel]  # at least one, none of them empty
+    panels: Mapping[str, Sequence[ModelLine]]  # models by machine and reference; at least one
     left_out: Sequence[str] = ()  # a sentence for each comparison that was asked for and cannot be shown
 
     @cached_property
     def lines(self) -> list[ModelLine]:
         """The models of all panels."""
-        return [line for panel in self.panels for line in panel.lines]
-
-    @cached_property
-    def comparisons(self) -> list[ReportedComparison]:
-        """The comparisons of all panels."""
-        return [line.comparison for line in self.lines]
+        return [line for lines in self.panels.values() for line in lines]
 
     @cached_property
     def reference(self) -> str:
         """What the ratios are over, in words."""
-        return " or ".join(dict.fromkeys(one_line(comparison.reference) for comparison in self.comparisons))
+        return " or ".join(dict.fromkeys(one_line(line.comparison.reference) for line in self.lines))
 
     @cached_property
     def sources(self) -> list[str]:
@@ -112,10 +101,7 @@ def model_chart(
     """
     chosen, left_out = showable(comparisons, as_speedup=quantity is SPEEDUP)
     names = choose_backends(chosen, backends)
-    panels = [
-        ModelPanel(heading=heading, lines=_lines(group, quantity, names))
-        for heading, group in panels_of(chosen).items()
-    ]
+    panels = {heading: _lines(group, quantity, names) for heading, group in panels_of(chosen).items()}
     chart = ModelChart(quantity=quantity, backends=names, panels=panels, left_out=left_out)
     if not any(bar.ratio for line in chart.lines for bar in line.bars) and quantity is ENERGY:
         raise UserError(
@@ -153,7 +139,7 @@ def _lines(
 def _details(group: Sequence[ReportedComparison]) -> list[str]:
     """What stands behind each model's name: what its label says, and what tells it from the others."""
     parts = [comparison.workload_parts for comparison in group]
-    telling = {name for name in _TELLING[1:] if len({workload[name] for workload in parts}) > 1}
+    telling = {name for name in _TELLING if len({workload[name] for workload in parts}) > 1}
     details = []
     for one, own_parts in zip(group, parts, strict=True):
         same = [other for other in group if other.label == one.label]
@@ -169,7 +155,7 @@ def _details(group: Sequence[ReportedComparison]) -> list[str]:
 def _bar(one: ReportedComparison, backend: str, quantity: Quantity) -> ModelBar:
     summary = one.of(backend)
     if summary is None:
-        return ModelBar(backend, None, NOT_MEASURED)
+        return ModelBar(backend, None, "not measured")
     if summary.is_reference and summary.status == "ok":
         return ModelBar(backend, Ratio(value=1.0))
     if summary.status != "ok" or summary.speedup is None:  # what forbids a speed-up forbids every other ratio
@@ -198,3 +184,24 @@ def _best(one: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | No
         return best.backend, Ratio(value=1.0)
     ratio = quantity.ratio(one, best) if best.speedup else None
     return None if ratio is None else (best.backend, ratio)
+
+
+def machine_and_workload(chart: ModelChart) -> list[str]:
+    """The machine, unless headings name several; what all have in common, and what is each model's own."""
+    comparisons = [line.comparison for line in chart.lines]
+    machine = [f"Machine: {comparisons[0].panel}."] if len(chart.panels) == 1 else []
+    parts = [comparison.workload_parts for comparison in comparisons]
+    own = [name for name in _OWN if len({workload[name] for workload in parts}) > 1]
+    common = [
+        value
+        for name, value in parts[0].items()
+        if name != "size" and {workload[name] for workload in parts} == {value}
+    ]
+    launches = {int(comparison.rows["launch"].max()) for comparison in comparisons}
+    few, many = min(launches), max(launches)
+    extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
+    workload = f"Workload: {one_line(', '.join(filter(None, common)))}"
+    if own:
+        names = enumerated(own)
+        workload += f"; {names} are each model's own" if len(own) > 1 else f"; each model's own {names}"
+    return [*machine, f"{workload}; {extent}."]

@@ -1,113 +1,195 @@
-"""The chart of many models: for each a bar of every backend, from the reference at 1 to the left or right."""
+"""The figures of many models: for each a bar of every backend, from the reference at 1."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from bench.analysis import reference
-from bench.report.content.quantities import SPEEDUP, Ratio
+from bench.errors import UserError
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.models import choose_one_of_each_model, panels_of
+from bench.report.content.pictures import ReportFigure
+from bench.report.content.quantities import BREAKDOWN, KINDS, QUANTITIES, SPEEDUP, Ratio
 from bench.report.figures import style
-from bench.report.figures.model_chart import ModelBar, ModelChart, ModelLine, hardware_of
-from bench.report.figures.rows import Bar, Marks, Panel, Row, RowChart, RowGroup, ends_of, ratio_axis
-from bench.report.figures.sheet import WIDE, Swatch
-from bench.report.figures.style import Look, Theme
-from bench.report.words.formatting import TIMES, as_sentence, enumerated, one_line, plural
+from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows, describe_steps
+from bench.report.figures.model_chart import (
+    ModelBar,
+    ModelChart,
+    ModelLine,
+    hardware_of,
+    machine_and_workload,
+    model_chart,
+)
+from bench.report.figures.picture_files import write_figure
+from bench.report.figures.rows import Bar, Marks, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
+from bench.report.figures.sheet import REPORT_WIDTH, WIDE, bar_entry, interval_entry, mark_entry
+from bench.report.figures.style import LIGHT, Theme
+from bench.report.words.describe import has_full_path, short_setting
+from bench.report.words.formatting import TIMES, as_sentence, enumerated, one_line
+from bench.report.words.titles import spell_model
 
-_OWN = ("task", "batch", "length")
-"""Parts of a workload that may differ between the models of a chart without being named at each."""
+
+def write_model_figure(
+    comparisons: Sequence[ReportedComparison],
+    path: Path,
+    *,
+    of: str = "speedup",
+    width: float = REPORT_WIDTH,
+    theme: Theme = LIGHT,
+    backends: Sequence[str] = (),
+    title: str | None = None,
+    with_caption: bool = True,
+) -> tuple[str, Sequence[str]]:
+    """Draw one figure of these comparisons.
+
+    Args:
+        comparisons: one model of the figure each; those of different machines get panels of their own.
+        path: where to, ending in .svg, .pdf or .png.
+        of: of `KINDS`.
+        width: in inches; the height follows.
+        theme: light or dark.
+        backends: whose bars; the usual ones without any.
+        title: in place of its own; empty for none.
+        with_caption: whether the caption is part of the picture.
+
+    Returns:
+        The caption, and a sentence for each comparison that could not be shown.
+
+    Raises:
+        UserError: nothing can be shown, a backend is unknown, or the path has another ending.
+    """
+    if of == BREAKDOWN:
+        chart = breakdown_chart(comparisons, backends=backends)
+        rows, description = breakdown_rows(chart, theme), describe_steps(chart)
+    else:
+        chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
+        rows, description = model_rows(chart, theme, width), describe_models(chart)
+    drawn = replace(
+        rows,
+        title=rows.title if title is None else title,
+        caption=rows.caption if with_caption else "",
+    )
+    write_figure(
+        path,
+        partial(draw_rows, drawn, width=width),
+        theme=theme,
+        title=title or rows.title,
+        description=f"{description} {rows.caption}",
+    )
+    return rows.caption, chart.left_out
 
 
-@dataclass(frozen=True)
-class ModelRows:
-    """Makes rows of models, for a drawing of so many inches."""
+def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[ReportFigure]:
+    """Draw the figures of a report: `models-speedup.svg` and so on.
 
-    chart: ModelChart
-    theme: Theme
-    width: float
+    Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
+    """
+    written = []
+    for number, comparisons in enumerate(sets, 1):
+        for kind in KINDS:
+            path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
+            try:
+                write_model_figure(comparisons, path, of=kind)
+            except UserError:
+                continue  # there is no such figure of these results
+            words = describe_set(comparisons)
+            anchors = {comparison.anchor for comparison in comparisons}
+            written.append(ReportFigure(path=path, kind=f"models-{kind}", of=words, anchors=anchors))
+    return written
 
-    def make(self) -> RowChart:
-        """The chart's rows."""
-        chart = self.chart
-        several, grouped = len(chart.panels) > 1, len({line.modality for line in chart.lines}) > 1
-        panels = [
-            Panel(
-                heading=panel.heading if several else "",
-                groups=[self._group(line, line.modality if grouped else "") for line in panel.lines],
-            )
-            for panel in chart.panels
-        ]
-        ratios = [bar.ratio for line in chart.lines for bar in line.bars if bar.ratio]
-        values = [ratio.value for ratio in ratios] + [line.best[1].value for line in chart.lines if line.best]
-        values += [mark.ratio for line in chart.lines for mark in line.published]
-        ends = [end for ratio in ratios for end in (ratio.low, ratio.high) if end is not None]
-        return RowChart(
-            title=chart.quantity.title.format(chart.reference),
-            panels=panels,
-            axis=ratio_axis(values, ends),
-            label=chart.quantity.axis.format(chart.reference),
-            caption=caption(chart),
-            legend=self._legend(has_intervals=bool(ends)),
-            less=chart.quantity.less,
-            more=chart.quantity.more,
-            line=1,
-            row=0.096,  # as high as the number beside it
-            bar=0.096,
-            between=0.075,
-        )
 
-    def _legend(self, *, has_intervals: bool) -> list[Swatch]:
-        chart, best = self.chart, {"marker": "|", "color": self.theme.best, "mew": 1.7}
-        published = [
-            Swatch(words=f"published: {source}", mark=self._diamond(number))
-            for number, source in enumerate(chart.sources)
-        ]
-        return [
-            *(Swatch(words=one_line(name), bar=self._look(name)) for name in chart.backends),
-            *([Swatch(words="95 % interval")] if has_intervals else []),
-            *([Swatch(words="best PyTorch", mark=best)] if any(line.best for line in chart.lines) else []),
-            *published,
-        ]
+def describe_set(group: Sequence[ReportedComparison]) -> str:
+    """Machine, settings and models: `…: BERT-Mini and GPT-2`, or `…: BERT-Mini and 9 others`."""
+    first, *others = dict.fromkeys(spell_model(comparison.label) for comparison in group)
+    models = f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
+    return f"{short_setting(group[0].rows)}: {models}"
 
-    def _look(self, backend: str) -> Look:
-        """Colour and hatch, which is dense where bars are short."""
-        colour, hatch = style.look(backend)
-        return colour, hatch if self.width >= WIDE else 2 * hatch
 
-    def _diamond(self, number: int) -> dict[str, object]:
-        """A diamond for each hardware that others measured on."""
-        fill = (self.theme.ground, self.theme.ink, "#8C8C8C")[number % 3]
-        return style.diamond(self.theme, fill) | {"marker": "D" if number < 3 else "s"}
+def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
+    """What stands together: one comparison of each model, where there are several models.
 
-    def _group(self, line: ModelLine, section: str) -> RowGroup:
+    Those with MKL's full path come last, since users have the other; of as many models those measured last
+    come first. A page shows each set beside its machine's answer, whatever its number.
+    """
+    groups = [
+        choose_one_of_each_model(group)
+        for family in families
+        for group in panels_of([comparison for comparison in family if not comparison.uncontrolled]).values()
+    ]
+    several = [group for group in groups if len({comparison.label for comparison in group}) > 1]
+    several.sort(key=lambda group: max(one.measured_at for one in group), reverse=True)
+    return sorted(several, key=lambda group: (any(has_full_path(one.rows) for one in group), -len(group)))
+
+
+def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
+    """The rows of a drawing of so many inches, on which intervals are written where there is room."""
+    grouped = len({line.modality for line in chart.lines}) > 1
+
+    def make_group(line: ModelLine) -> RowGroup:
         return RowGroup(
             name=line.name,
             detail=line.detail,
-            section=section,
-            rows=[self._row(line, bar) for bar in line.bars],
+            section=line.modality if grouped else "",
+            rows=[_row(chart, line, bar, theme, width) for bar in line.bars],
             best=line.best[1].value if line.best else None,
         )
 
-    def _row(self, line: ModelLine, bar: ModelBar) -> Row:
-        published = [mark for mark in line.published if mark.backend == bar.backend]
-        marks = [
-            Marks(
-                values=[mark.ratio],
-                down=[0.4 * (place - (len(published) - 1) / 2)],  # equal ones do not hide each other
-                mark=self._diamond(self.chart.sources.index(hardware_of(mark))),
-            )
-            for place, mark in enumerate(published)
-        ]
-        ratio = bar.ratio
-        if ratio is None:
-            return Row(marks=marks, reason=bar.reason)
-        return Row(
-            bars=[Bar(1, ratio.value, self._look(bar.backend))],
-            interval=ends_of(ratio),
-            marks=marks,
-            beside=self._number(ratio),
-        )
+    ratios = [bar.ratio for line in chart.lines for bar in line.bars if bar.ratio]
+    values = [ratio.value for ratio in ratios] + [line.best[1].value for line in chart.lines if line.best]
+    values += [mark.ratio for line in chart.lines for mark in line.published]
+    ends = [end for ratio in ratios for end in (ratio.low, ratio.high) if end is not None]
+    best = {"marker": "|", "color": theme.best, "mew": 1.7, "markersize": 7}
+    quantity = chart.quantity
+    return RowChart(
+        title=quantity.title.format(chart.reference),
+        panels={
+            heading if len(chart.panels) > 1 else "": [*map(make_group, lines)]
+            for heading, lines in chart.panels.items()
+        },
+        limits=ratio_limits(values, ends),
+        logarithmic=True,
+        label=f"← {quantity.less} · {quantity.axis.format(chart.reference)} · {quantity.more} →",
+        caption=caption(chart),
+        legend=[
+            *(bar_entry(name, style.look(name)) for name in chart.backends),
+            *([interval_entry(theme)] if ends else []),
+            *([mark_entry("best PyTorch", best)] if any(line.best for line in chart.lines) else []),
+            *(mark_entry(f"published: {source}", _diamond(chart, theme, source)) for source in chart.sources),
+        ],
+        line=1,
+        row=0.105,  # as high as the number beside it
+        bar=0.1,
+    )
 
-    def _number(self, ratio: Ratio) -> str:
-        return with_interval(ratio) if self.width >= WIDE else f"{ratio.value:.2f}{TIMES}"
+
+def _diamond(chart: ModelChart, theme: Theme, source: str) -> dict[str, Any]:
+    """A diamond for each hardware that others measured on."""
+    number = chart.sources.index(source)
+    fill = (theme.ground, theme.ink, "#8C8C8C")[number % 3]
+    return style.diamond(theme, fill) | {"marker": "D" if number < 3 else "s"}
+
+
+def _row(chart: ModelChart, line: ModelLine, bar: ModelBar, theme: Theme, width: float) -> Row:
+    published = [mark for mark in line.published if mark.backend == bar.backend]
+    marks = [
+        Marks(
+            values=[mark.ratio],
+            down=0.4 * (place - (len(published) - 1) / 2),  # equal ones do not hide each other
+            mark=_diamond(chart, theme, hardware_of(mark)),
+        )
+        for place, mark in enumerate(published)
+    ]
+    ratio = bar.ratio
+    if ratio is None:
+        return Row(marks=marks, reason=bar.reason)
+    return Row(
+        bars=[Bar(1, ratio.value, style.look(bar.backend))],
+        interval=ends_of(ratio),
+        marks=marks,
+        beside=with_interval(ratio) if width >= WIDE else f"{ratio.value:.2f}{TIMES}",
+    )
 
 
 def caption(chart: ModelChart) -> str:
@@ -121,27 +203,6 @@ def caption(chart: ModelChart) -> str:
         *_about_published(chart),
     ]
     return " ".join(sentences)
-
-
-def machine_and_workload(chart: ModelChart) -> list[str]:
-    """The machine, unless headings name several; what all have in common, and what is each model's own."""
-    comparisons = chart.comparisons
-    machine = [f"Machine: {comparisons[0].panel}."] if len(chart.panels) == 1 else []
-    parts = [comparison.workload_parts for comparison in comparisons]
-    own = [name for name in _OWN if len({workload[name] for workload in parts}) > 1]
-    common = [
-        value
-        for name, value in parts[0].items()
-        if name != "size" and {workload[name] for workload in parts} == {value}
-    ]
-    launches = {int(comparison.rows["launch"].max()) for comparison in comparisons}
-    few, many = min(launches), max(launches)
-    extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
-    workload = f"Workload: {one_line(', '.join(filter(None, common)))}"
-    if own:
-        names = enumerated(own)
-        workload += f"; {names} are each model's own" if len(own) > 1 else f"; each model's own {names}"
-    return [*machine, f"{workload}; {extent}."]
 
 
 def _notes(chart: ModelChart) -> list[str]:
@@ -158,8 +219,8 @@ def _notes(chart: ModelChart) -> list[str]:
 
 
 def _about_published(chart: ModelChart) -> list[str]:
-    sentences = []
-    if any(line.published for line in chart.lines):
+    sentences: list[str] = []
+    if chart.sources:
         sentences.append("Diamonds: published for the whole model on other hardware, not comparable.")
     models: dict[str, set[str]] = {}
     for line in chart.lines:
@@ -168,42 +229,27 @@ def _about_published(chart: ModelChart) -> list[str]:
     for flag, names in models.items():
         if flag:
             sentences.append(f"Of {enumerated(sorted(names))}: {reference.FLAGS[flag]}.")
-    if chart.quantity is SPEEDUP and not any(comparison.at_largest for comparison in chart.comparisons):
-        names = {line.name for line in chart.lines if _at_largest_only(line, chart.backends)}
-        if names:
-            rule = reference.FLAGS[reference.AT_LARGEST]
-            sentences.append(f"Published with {rule} and so not drawn: {', '.join(sorted(names))}.")
     return sentences
-
-
-def _at_largest_only(line: ModelLine, backends: Sequence[str]) -> bool:
-    """Whether others published a figure of it that another rule of batches makes incomparable."""
-    return any(
-        mark.flag == reference.AT_LARGEST and mark.backend in backends
-        for mark in reference.published_speedups_of(line.name)
-    )
 
 
 def describe_models(chart: ModelChart) -> str:
     """Everything that the chart shows but its caption, a sentence for each model."""
-    panels = [" ".join([f"{panel.heading}:", *map(_sentence, panel.lines)]) for panel in chart.panels]
-    return " ".join(panels)
+    return " ".join(
+        " ".join([f"{heading}:", *map(_sentence, lines)]) for heading, lines in chart.panels.items()
+    )
 
 
 def _sentence(line: ModelLine) -> str:
-    parts = [f"{one_line(bar.backend)} {_value(bar)}" for bar in line.bars]
+    parts = []
+    for bar in line.bars:
+        reason = f"{bar.reason} ({bar.message})" if bar.message else bar.reason
+        parts.append(f"{one_line(bar.backend)} {with_interval(bar.ratio) if bar.ratio else reason}")
     if line.best:
         parts.append(f"best PyTorch ({one_line(line.best[0])}) {with_interval(line.best[1])}")
     parts += [
         f"published {mark.backend} {mark.ratio:.2f}{TIMES} on {hardware_of(mark)}" for mark in line.published
     ]
     return f"{line.label}: {', '.join(parts)}."
-
-
-def _value(bar: ModelBar) -> str:
-    if bar.ratio is None:
-        return f"{bar.reason} ({bar.message})" if bar.message else bar.reason
-    return with_interval(bar.ratio)
 
 
 def with_interval(ratio: Ratio) -> str:

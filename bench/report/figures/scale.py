@@ -1,57 +1,71 @@
-"""The figures of what is predicted for many GPUs: dashed and hollow, so that nobody takes it for measured."""
+"""The figures about many GPUs: predictions are hollow or dashed, so that nobody takes them for measured."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
+from bench.report.content.kinds import name_sharding, place_of_sharding
 from bench.report.content.scale import (
     CHECKS_FIGURE,
-    KINDS_OF_SCALING,
     PUBLISHED_FIGURE,
+    Accuracy,
+    CheckedPoint,
     Predictions,
+    PublishedRatio,
     ScaleLine,
     Scaling,
 )
-from bench.report.figures.measured_text import inches
 from bench.report.figures.picture_files import write_figure
-from bench.report.figures.scale_checks import TITLE_OF_CHECKS, describe_checks, draw_checks
-from bench.report.figures.scale_published import TITLE_OF_PUBLISHED, describe_published, draw_published
-from bench.report.figures.sharding_marks import crossed, hollow, look
-from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, Swatch, set_ticks
+from bench.report.figures.rows import Marks, Row, RowChart, RowGroup, draw_rows
+from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, interval_entry, mark_entry
 from bench.report.figures.style import Theme
+from bench.report.words.formatting import TIMES
 
-LEFT, HIGH, BELOW = 0.52, 2.7, 0.42
-"""Inches beside axes, of axes, and below them."""
+LEFT, HIGH, ABOVE, BELOW, BETWEEN = 0.52, 2.7, 0.36, 0.42, 0.22
+"""Inches beside the first axes, of axes, above them for titles, below and between them."""
 
-ABOVE = 0.36
-"""Inches above the axes, for their title and the node's."""
-
-BETWEEN = 0.22
-"""Inches between two axes."""
+# Marker, its size in points, colour of Okabe and Ito's palette, dashes and gaps. Sizes differ so that hollow
+# ones at the same place are all seen; lines are told apart without colour, and none is solid.
+_LOOKS: dict[str, tuple[str, float, str, tuple[float, ...]]] = {
+    "ddp": ("o", 5.6, "#0072B2", (6.0, 2.0)),
+    "zero_redundancy": ("s", 6.8, "#56B4E9", (1.2, 1.4)),
+    "zero1": ("^", 5.2, "#D55E00", (3.2, 1.6)),
+    "zero1_native": ("v", 5.2, "#CC79A7", (1.2, 2.6)),
+    "zero2": ("D", 4.4, "#E69F00", (6.0, 1.6, 1.2, 1.6)),
+    "zero3": ("P", 5.8, "#009E73", (3.0, 1.4, 1.0, 1.4, 1.0, 1.4)),
+    "fsdp2": ("h", 7.4, "#8C8C8C", (9.0, 3.0)),
+}
+_OTHER = ("d", 5.0, "#999999", (2.0, 2.0))
 
 
 def write_scale_figures(predictions: Predictions, folder: Path) -> list[Path]:
     """Draw the figures of these predictions as SVG, in the order of the page; their paths."""
-    paths: list[Path] = []
-
-    def write(stem: str, title: str, description: str, draw: Callable[[Theme], Figure]) -> None:
-        paths.append(folder / f"{stem}.svg")
-        write_figure(paths[-1], draw, title=title, description=description)
-
-    for scaling in predictions.scalings:
-        words = _title_of_scaling(scaling), _describe_scaling(scaling)
-        write(scaling.figure, *words, partial(draw_scaling, scaling))
+    drawings: dict[str, Callable[[Theme], Figure]] = {
+        scaling.figure: partial(draw_scaling, scaling) for scaling in predictions.scalings
+    }
     if checks := predictions.accuracies:
-        write(CHECKS_FIGURE, TITLE_OF_CHECKS, describe_checks(checks), partial(draw_checks, checks))
+        drawings[CHECKS_FIGURE] = partial(draw_checks, checks)
     if ratios := predictions.published:
-        described = describe_published(ratios)
-        write(PUBLISHED_FIGURE, TITLE_OF_PUBLISHED, described, partial(draw_published, ratios))
-    return paths
+        drawings[PUBLISHED_FIGURE] = partial(draw_published, ratios)
+    for stem, draw in drawings.items():
+        write_figure(folder / f"{stem}.svg", draw)
+    return [folder / f"{stem}.svg" for stem in drawings]
+
+
+def _marker(sharding: str) -> dict[str, Any]:
+    """A sharding's marker, hollow."""
+    marker, size, colour, _ = _LOOKS.get(sharding, _OTHER)
+    return {"marker": marker, "mfc": "none", "mec": colour, "mew": 1.0, "markersize": size}
+
+
+# Efficiency
 
 
 def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
@@ -60,23 +74,24 @@ def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
     lines = [line for members in scaling.lines.values() for line in members]
     points = [point for line in lines for point in line.points]
     names = {line.name: line.sharding for line in lines}
-    legend = [Swatch(words=name, mark=hollow(sharding) | {"mew": 0.7}) for name, sharding in names.items()]
+    legend = [mark_entry(name, _marker(sharding)) for name, sharding in names.items()]
     if not all(point.fits for point in points):
-        legend.append(Swatch(words="does not fit in memory", mark=crossed(theme)))
-    sheet.title(_title_of_scaling(scaling))
+        legend.append(mark_entry("does not fit in memory", _crossed(theme)))
+    sheet.title(f"{scaling.title} on {scaling.topology.title}: predicted efficiency on many ranks")
     sheet.legend(legend)
-    count = len(scaling.lines)
-    wide = (sheet.width - LEFT - 3 * MARGIN - (count - 1) * BETWEEN) / count
+    wide = (sheet.room - LEFT - MARGIN - (len(scaling.lines) - 1) * BETWEEN) / len(scaling.lines)
     most = 1.04 * max([1.0, *(point.efficiency.ends[1] for point in points)])
     for number, (kind, members) in enumerate(scaling.lines.items()):
         left = LEFT + MARGIN + number * (wide + BETWEEN)
         label = "" if number else "predicted efficiency"
-        axes = sheet.axes(left, wide, HIGH, down=ABOVE, xlabel="ranks", ylabel=label)
-        axes.set_title(
-            f"{kind} scaling, predicted", fontsize=sheet.small, loc="left", color=theme.ink, pad=14
-        )
+        axes = sheet.axes(left, sheet.y + ABOVE, wide, HIGH, xlabel="ranks", ylabel=label, ylim=(0, most))
+        axes.set_title(f"{kind} scaling, predicted", fontsize=6.5, loc="left", color=theme.ink, pad=14)
         axes.tick_params(labelleft=not number)
-        _draw_efficiencies(axes, sheet, kind, members, scaling.topology.ranks_per_node, most, wide)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+        axes.grid(axis="y", color=theme.grid, linewidth=0.6)
+        _scale_ranks(axes, members, scaling.topology.ranks_per_node, theme)
+        for order, line in enumerate(members):
+            _draw_line(axes, theme, kind, line, order)
     sheet.y += ABOVE + HIGH + BELOW
     sheet.caption(
         f"Predicted, not measured: {scaling.model}, {scaling.workload}. Samples/s of a rank as a share of "
@@ -85,70 +100,139 @@ def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
     return sheet.finish()
 
 
-def _draw_efficiencies(
-    axes: Axes, sheet: Sheet, kind: str, lines: Sequence[ScaleLine], per_node: int, most: float, wide: float
-) -> None:
-    theme = sheet.theme
+def _crossed(theme: Theme) -> dict[str, Any]:
+    """What crosses out the marker of what would not fit."""
+    return {"marker": "x", "mec": theme.ink, "mew": 0.8, "markersize": 3.8}
+
+
+def _scale_ranks(axes: Axes, lines: Sequence[ScaleLine], per_node: int, theme: Theme) -> None:
+    """Powers of two on the axis, and where the node ends."""
     sizes = sorted({point.ranks for line in lines for point in line.points})
     margin = max(1.15, (sizes[-1] / sizes[0]) ** 0.05)
     axes.set_xscale("log", base=2)
     axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
-    axes.set_ylim(0, most)
+    powers = LogLocator(base=2, numticks=7).tick_values(sizes[0], sizes[-1])
+    inside = [power for power in powers if sizes[0] <= power <= sizes[-1]]
+    axes.xaxis.set_major_locator(FixedLocator(inside or sizes))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     if sizes[0] < per_node < sizes[-1]:
         axes.axvline(per_node, color=theme.faint, linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
-        look_of_node: dict[str, Any] = {"fontsize": sheet.small, "va": "bottom", "ha": "center"}
-        axes.text(per_node, 1.01 * most, "1 node", color=theme.faint, **look_of_node)
-    for number, line in enumerate(lines):
-        _draw_line(axes, theme, kind, line, number)
-    set_ticks(axes.xaxis, _powers(sizes, wide, sheet), lambda value: f"{value:,.0f}")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    axes.grid(axis="y", color=theme.grid, linewidth=0.6)
+        at: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "va": "bottom", "ha": "center"}
+        axes.text(per_node, 1.01, "1 node", color=theme.faint, **at)
 
 
-def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, number: int) -> None:
-    sharding, ranks = look(line.sharding), [point.ranks for point in line.points]
-    values = [point.efficiency.value for point in line.points]
+def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, order: int) -> None:
+    ranks, values = zip(*((point.ranks, point.efficiency.value) for point in line.points), strict=True)
     low, high = zip(*(point.efficiency.ends for point in line.points), strict=True)
+    *_, colour, dashes = _LOOKS.get(line.sharding, _OTHER)
     name = f"{line.name}-{kind}".replace(" ", "_")
-    faint: dict[str, Any] = {"color": sharding.colour, "linewidth": 0}
-    axes.fill_between(ranks, low, high, alpha=0.12, zorder=2, gid=f"band-{name}", **faint)
-    for end in (low, high):
-        axes.plot(
-            ranks, end, color=sharding.colour, alpha=0.6, linewidth=0.5, linestyle=(0, (1, 1)), zorder=3
-        )
-    dashed: dict[str, Any] = {"linestyle": (0.9 * number, sharding.dashes), "dash_capstyle": "butt"}
-    order: dict[str, Any] = {"zorder": 4 + number, "gid": f"line-{name}"}
-    axes.plot(ranks, values, color=sharding.colour, linewidth=1.3, **dashed, **order)
+    axes.fill_between(ranks, low, high, color=colour, alpha=0.12, linewidth=0, gid=f"band-{name}")
+    dashed: dict[str, Any] = {"linestyle": (0.9 * order, dashes), "dash_capstyle": "butt"}
+    axes.plot(ranks, values, color=colour, linewidth=1.3, zorder=4 + order, gid=f"line-{name}", **dashed)
     at: dict[str, Any] = {"linestyle": "none", "clip_on": False}
-    axes.plot(ranks, values, zorder=20 + number, gid=f"points-{name}", **at, **hollow(line.sharding))
-    outside = [(point.ranks, point.efficiency.value) for point in line.points if not point.fits]
-    if outside:
+    axes.plot(ranks, values, zorder=20 + order, gid=f"points-{name}", **at, **_marker(line.sharding))
+    if outside := [(point.ranks, point.efficiency.value) for point in line.points if not point.fits]:
         xs, ys = zip(*outside, strict=True)
-        axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **crossed(theme))
+        axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **_crossed(theme))
 
 
-def _powers(sizes: Sequence[int], wide: float, sheet: Sheet) -> list[float]:
-    """Powers of two from the first to the last, as many as have room for their words."""
-    first, last = math.ceil(math.log2(sizes[0])), math.floor(math.log2(sizes[-1]))
-    room = wide / max(1.0, math.log2(sizes[-1] / sizes[0]))
-    step = math.ceil((inches(f"{sizes[-1]:,}", sheet.small) + 0.06) / room)
-    return [2.0**power for power in range(first, last + 1, step)] or [float(size) for size in sizes]
+# Predicted over measured
 
 
-def _title_of_scaling(scaling: Scaling) -> str:
-    return f"{scaling.title} on {scaling.topology.title}: predicted efficiency on many ranks"
+def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
+    """How far off each prediction is: a group for each quantity, with the band of its rule."""
+    checks = [check for accuracy in accuracies for check in accuracy.checks if check.measured.value]
+    ends = [end for check in checks for end in (*_ends_of_check(check), check.error + 1, 0.95, 1.05)]
+    groups = [
+        RowGroup(
+            heading=f"{accuracy.quantity}: {accuracy.within} of {len(accuracy.checks)} {accuracy.rule}",
+            rows=[_checks_row(members) for members in _by_sharding(accuracy.checks)],
+            band=(1 - accuracy.allowed, 1 + accuracy.allowed) if accuracy.allowed else None,
+        )
+        for accuracy in accuracies
+    ]
+    chart = RowChart(
+        title="Predicted over measured: what a rank sends, holds and takes",
+        panels={"": groups},
+        limits=(min(ends) - 0.02, max(ends) + 0.02),
+        label="predicted over measured",
+        unit=TIMES,
+        caption="Each mark is a setting that was predicted and measured; to the right how many there are. "
+        "Grey band: how far a prediction may be off.",
+        legend=[interval_entry(theme)],
+        line=1,
+    )
+    return draw_rows(chart, theme)
 
 
-def _describe_scaling(scaling: Scaling) -> str:
-    sentences = ["Predicted, not measured: samples/s of a rank as a share of those of a rank alone."]
-    for kind, members in scaling.lines.items():
-        for line in members:
-            points = ", ".join(
-                f"{point.ranks:,}: {point.efficiency.per_cent()}"
-                + ("" if point.fits else " (does not fit in memory)")
-                for point in line.points
-            )
-            sentences.append(
-                f"{kind.capitalize()} scaling ({KINDS_OF_SCALING[kind]}), {line.name}, by ranks: {points}."
-            )
-    return " ".join(sentences)
+def _by_sharding(checks: Iterable[CheckedPoint]) -> list[list[CheckedPoint]]:
+    ordered = sorted(checks, key=lambda check: (place_of_sharding(check.sharding), check.sharding))
+    return [list(members) for _, members in groupby(ordered, key=lambda check: check.sharding)]
+
+
+def _ends_of_check(check: CheckedPoint) -> tuple[float, float]:
+    """The interval of predicted over measured, given both intervals."""
+    measured, predicted = check.measured, check.predicted
+    return predicted.low / measured.high, predicted.high / max(measured.low, 1e-9 * measured.high)
+
+
+def _checks_row(checks: Sequence[CheckedPoint]) -> Row:
+    sharding, look = checks[0].sharding, _marker(checks[0].sharding)
+    comparable = [check for check in checks if check.measured.value]  # else there is nothing to divide by
+    marks = Marks(
+        values=[check.predicted.value / check.measured.value for check in comparable],
+        ends=[_ends_of_check(check) for check in comparable],
+        down=np.linspace(-0.3, 0.3, len(comparable)).tolist() if len(comparable) > 1 else 0,
+        mark={**look, "mfc": look["mec"], "markersize": 3.4, "gid": "checked"},
+    )
+    return Row(name=name_sharding(sharding), marks=[marks], beside=f"{len(checks)}")
+
+
+# Published ratios
+
+
+def draw_published(ratios: Sequence[PublishedRatio], theme: Theme) -> Figure:
+    """For each model the published ratio, filled, and the predicted one, hollow, with its interval."""
+    published = {"marker": "D", "mfc": theme.ink, "mec": theme.ink, "mew": 0.7, "markersize": 3.1}
+    predicted = {**_marker("zero1"), "mfc": theme.ground, "marker": "o", "markersize": 3.8}
+    settings = list(dict.fromkeys(ratio.setting for ratio in ratios))
+    largest_first = sorted(ratios, key=lambda ratio: (settings.index(ratio.setting), -ratio.published))
+    groups = [
+        RowGroup(heading=setting, rows=[_published_row(ratio, published, predicted) for ratio in members])
+        for setting, members in groupby(largest_first, lambda ratio: ratio.setting)
+    ]
+    ends = [end for ratio in ratios for end in (*ratio.predicted.ends, ratio.published, 1.0)]
+    room = 0.05 * (max(ends) - min(ends)) + 0.01
+    chart = RowChart(
+        title="ZeRO-1 over DDP: published and predicted ratio of samples/s",
+        panels={"": groups},
+        limits=(min(ends) - room, max(ends) + room),
+        label="samples/s of ZeRO-1 over those of DDP",
+        unit=TIMES,
+        caption="Samples/s of ZeRO stage 1 over those of DDP; right of the line ZeRO-1 is faster. Numbers: "
+        "published, predicted, and how far the prediction is off.",
+        legend=[
+            mark_entry("published", published),
+            mark_entry("predicted", predicted),
+            interval_entry(theme, "predicted: 95 % of what follows from the assumptions"),
+        ],
+        line=1,
+        row=0.16,
+    )
+    return draw_rows(chart, theme)
+
+
+def _published_row(ratio: PublishedRatio, published: dict[str, Any], predicted: dict[str, Any]) -> Row:
+    low, high = ratio.predicted.ends
+    percent = f"{100 * ratio.error:+.0f}".replace("-", "\N{MINUS SIGN}") if abs(ratio.error) >= 0.005 else "0"
+    return Row(
+        name=ratio.title,
+        interval=(low, high) if low < high else None,
+        marks=[
+            Marks(values=[ratio.predicted.value], mark={**predicted, "gid": "predicted"}),
+            # Above the other, so that equal ones do not hide each other.
+            Marks(values=[ratio.published], down=-0.26, mark={**published, "gid": "published", "zorder": 8}),
+        ],
+        beside=f"{ratio.published:.2f}  {ratio.predicted.value:.2f}  {percent} %",
+    )

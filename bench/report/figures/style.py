@@ -4,30 +4,33 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+POINTS, SMALL = 7.5, 6.5
+"""The sizes of titles and model names, and of all other words."""
+
 Look: TypeAlias = tuple[str, str]
 """Colour and hatch of a bar."""
 
 # Okabe and Ito's palette, which holds for colour-blind readers (jfly.uni-koeln.de/color). A hatch
-# distinguishes neighbours where colour is lost.
+# distinguishes neighbours where colour is lost; it is of straight lines, which a file repeats in few bytes.
 _KNOWN = {
     "pytorch": ("#56B4E9", ""),
     "pytorch_fused": ("#0072B2", "///"),
     "pytorch_zero1": ("#CC79A7", "\\\\\\"),
     "pytorch_sdpa": ("#F0E442", "---"),
-    "ortmodule": ("#E69F00", "..."),
-    "ortmodule_adamw": ("#F0E442", "|||"),
+    "ortmodule": ("#E69F00", "|||"),
+    "ortmodule_adamw": ("#F0E442", "++"),
     "ortmodule_zero1": ("#D55E00", "xxx"),
-    "pytorch_fused_zero1": ("#999999", "ooo"),
-    "ortmodule_adamw_zero1": ("#009E73", "OO"),
+    "pytorch_fused_zero1": ("#999999", "xx"),
+    "ortmodule_adamw_zero1": ("#009E73", "//"),
     "compile": ("#009E73", "+++"),
     "pytorch@modern": ("#56B4E9", "///"),
-    "pytorch_zero1@modern": ("#CC79A7", "ooo"),
+    "pytorch_zero1@modern": ("#CC79A7", "|||"),
     "compile@modern": ("#009E73", "---"),
 }
 _OTHERS = [
     (colour, hatch)
     for colour in ("#009E73", "#F0E442", "#CC79A7", "#0072B2")
-    for hatch in ("ooo", "OO", "++", "--", "||")
+    for hatch in ("//", "\\\\", "++", "--", "||")
 ]
 
 
@@ -71,7 +74,7 @@ EDGE, WHITE = "#1b1b1b", "#fefefe"
 PARTS = {
     "libraries": ("#BBBBBB", ""),
     "weights": ("#0072B2", "///"),
-    "gradients": ("#56B4E9", "..."),
+    "gradients": ("#56B4E9", "|||"),
     "optimizer states": ("#E69F00", "xxx"),
     "activations and the rest": (WHITE, ""),
     "rest with libraries": ("#DDDDDD", "////"),
@@ -80,45 +83,37 @@ PARTS = {
 
 KINDS = {
     "matrix products": ("#0072B2", ""),
-    "softmax": ("#CC79A7", "..."),
+    "softmax": ("#CC79A7", "|||"),
     "normalisation": ("#009E73", ""),
     "elementwise": ("#F0E442", "///"),
     "embedding": ("#CC79A7", ""),
     "loss": ("#D55E00", "xxx"),
     "dropout": ("#009E73", "+++"),
     "copies": ("#56B4E9", "\\\\\\"),
-    "optimizer": ("#E69F00", "..."),
-    "communication": ("#999999", "ooo"),
+    "optimizer": ("#E69F00", "|||"),
+    "communication": ("#999999", "---"),
     "host": ("#DDDDDD", ""),
     "other": (WHITE, "////"),
     "not in the profile": (WHITE, ""),
 }
 """Colours and hatches of the kinds of work in a step, from the foot of the bar."""
 
-RC = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
-    "font.size": 9.5,
-    "text.parse_math": False,  # a "$" in a name is a dollar
-    "axes.edgecolor": LIGHT.faint,
-    "axes.labelcolor": LIGHT.ink,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "xtick.color": LIGHT.ink,
-    "ytick.color": LIGHT.ink,
-    "ytick.major.size": 0,
-    "hatch.linewidth": 0.5,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "bench",  # the same input gives the same bytes
-    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
-}
-
 
 def rc(theme: Theme) -> dict[str, Any]:
-    """What matplotlib is told for a figure in this theme."""
-    ground = {"figure.facecolor": theme.ground, "savefig.facecolor": theme.ground}
-    return RC | {"text.color": theme.ink, **ground}
+    """matplotlib's settings for a figure in this theme."""
+    return {
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+        "font.size": SMALL,
+        "text.parse_math": False,  # a "$" in a name is a dollar
+        "hatch.linewidth": 0.5,
+        "svg.fonttype": "none",  # text stays text
+        "svg.hashsalt": "bench",  # the same input gives the same bytes
+        "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+        "figure.facecolor": theme.ground,
+        "savefig.facecolor": theme.ground,
+        "text.color": theme.ink,
+    }
 
 
 def look(backend: str) -> Look:
@@ -128,13 +123,12 @@ def look(backend: str) -> Look:
     return _OTHERS[zlib.crc32(backend.encode()) % len(_OTHERS)]
 
 
+def rimmed(look: Look) -> dict[str, Any]:
+    """A bar's colour, hatch and edge, as matplotlib's patches take them."""
+    colour, hatch = look
+    return {"facecolor": colour, "hatch": hatch, "edgecolor": EDGE, "linewidth": 0.4}
+
+
 def diamond(theme: Theme, fill: str) -> dict[str, Any]:
     """The marker of a published or a timed value."""
     return {"marker": "D", "mfc": fill, "mec": theme.ink, "mew": 0.7, "markersize": 2.9}
-
-
-def step_look(*, whole: bool, grows: bool) -> Look:
-    """Colour and hatch of a waterfall's bar."""
-    if whole:
-        return "#BBBBBB", ""
-    return ("#009E73", "///") if grows else ("#D55E00", "\\\\\\")

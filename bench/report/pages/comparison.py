@@ -1,14 +1,17 @@
 """The section of one comparison: its table, what went wrong, and how it was measured."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from rich.table import Table
 
 from bench.analysis.beginning import Beginning
 from bench.analysis.convergence import BackendConvergence
+from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.config.reference import describe_reference
-from bench.report.content import convergence, definitions
-from bench.report.content.backend_columns import PAGE, backend_table, rows_of
+from bench.report.content import definitions, notes
+from bench.report.content.backend_columns import PAGE, TERMINAL, backend_table, rows_of
 from bench.report.content.blocks import (
     Block,
     Bold,
@@ -22,10 +25,9 @@ from bench.report.content.blocks import (
     text_column,
 )
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.notes import backend_notes, false_verdicts, limited_by
-from bench.report.render.markdown import render_markdown
+from bench.report.render import terminal
 from bench.report.words import describe
-from bench.report.words.formatting import MISSING, number, one_line, ratio, ratio_and_interval, small
+from bench.report.words.formatting import MISSING, number, one_line, plural, ratio_and_interval, small
 from bench.statistics.table_values import distinct_text
 
 BEGINNING: list[Column[Beginning]] = [
@@ -37,24 +39,34 @@ BEGINNING: list[Column[Beginning]] = [
     Column("memory before there is a model MiB", lambda backend: number(backend.runtime)),
     Column("peak memory MiB", lambda backend: number(backend.peak)),
 ]
+ABOUT_BEGINNING = (
+    "Packages: all of which the process uses something. Files: weights, or what was made for a device "
+    "beforehand. Times are medians over launches, from the beginning of set-up, without the start of Python."
+)
 TARGET: list[Column[BackendConvergence]] = [
     text_column("backend", lambda backend: one_line(backend.backend)),
     text_column(
-        "reached in",
-        lambda backend: convergence.reached(backend) if backend.status == "ok" else backend.status,
+        "reached in", lambda backend: notes.reached(backend) if backend.status == "ok" else backend.status
     ),
-    Column("seconds", lambda backend: convergence.at_target(backend, backend.seconds)),
-    Column("seconds with start", lambda backend: convergence.at_target(backend, backend.with_start)),
-    Column("steps", lambda backend: convergence.at_target(backend, backend.steps)),
+    Column("seconds", lambda backend: notes.at_target(backend, backend.seconds)),
+    Column("seconds with start", lambda backend: notes.at_target(backend, backend.with_start)),
+    Column("steps", lambda backend: notes.at_target(backend, backend.steps)),
     Column("sooner", lambda backend: ratio_and_interval(backend.sooner)),
     Column("sooner with start", lambda backend: ratio_and_interval(backend.sooner_with_start)),
     Column("fewer steps", lambda backend: ratio_and_interval(backend.fewer_steps)),
     Column(
-        "final loss",
-        lambda backend: convergence.mean(backend.final_loss) if backend.status == "ok" else MISSING,
+        "final loss", lambda backend: notes.mean(backend.final_loss) if backend.status == "ok" else MISSING
     ),
-    Column("difference of final loss", convergence.final_loss),
+    Column("difference of final loss", notes.final_loss),
 ]
+ABOUT_TARGET = (
+    "Reached: at the first evaluation at which the held-out loss is at or below the target. Seconds: of the "
+    "timed blocks until then; with start: set-up, first step and warm-up, too. Means over launches, each of "
+    "them a seed, with 95 % intervals. Sooner: the reference's seconds over the backend's in the same "
+    "launch, geometric mean over launches; without a number where one of the two did not always come there. "
+    "Equivalent: two one-sided t tests at 5 % find the final losses, paired by launch, within the margin; "
+    "different: the 95 % interval of the difference excludes 0; open: neither."
+)
 
 Record = dict[Any, Any]  # a row of a side file
 
@@ -81,6 +93,11 @@ EXPORTED: list[Column[Record]] = [
     Column("difference from the reference's", lambda row: small(_known(row, "difference_from_reference"))),
     Column("inference ms (median, 95 % interval)", _latency),
 ]
+ABOUT_EXPORTED = (
+    "After a few steps without dropout, from the same weights and batches, each model is exported to ONNX, "
+    "and runs in ONNX Runtime on one micro-batch. Differences are the largest absolute ones between outputs; "
+    "all models take turns at inference."
+)
 CHECKPOINTS: list[Column[Record]] = [
     text_column("backend", lambda row: one_line(row["backend"])),
     text_column("status", _status),
@@ -89,27 +106,29 @@ CHECKPOINTS: list[Column[Record]] = [
     Column("load s", lambda row: number(_known(row, "load_s"), 3)),
     Column("difference after loading", lambda row: small(_known(row, "difference"))),
 ]
-
-
-def render_comparison(comparison: ReportedComparison) -> str:
-    """The section in Markdown, without its heading."""
-    return render_markdown(comparison_blocks(comparison))
+ABOUT_CHECKPOINTS = (
+    "The state of the training after a few steps without dropout: weights, optimizer's state, loss scaling "
+    "and generators. Saving ends when all files are on the disk with their sums. A fresh process loads it; "
+    "the difference is the largest relative one of its next losses and gradient norms from those of the "
+    "process that saved and went on."
+)
 
 
 def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
     """The section without its heading."""
     summaries = comparison.summaries
     over = describe_reference(comparison.reference, [summary.backend for summary in summaries])
-    notes = [
+    lines = [
         *([over] if over else []),
-        *(f"{backend}: {note}" for backend, note in backend_notes(summaries)),
+        *(f"{backend}: {note}" for backend, note in notes.backend_notes(summaries)),
         *(f"warning: {warning}" for warning in comparison.warnings),
-        *comparison.explanation,
+        *notes.explain(comparison.breakdowns, summaries),
+        *notes.coverage(comparison.breakdowns),
         *([definitions.LEFT_ALONE] if comparison.uncontrolled else []),
     ]
     return [
         backend_table(PAGE, rows_of([comparison])),
-        *([Bullets(notes)] if notes else []),
+        *([Bullets(lines)] if lines else []),
         *_further_tables(comparison),
         Bullets(_facts(comparison)),
         *(Folded(one.title, comparison_blocks(one), anchor=one.anchor) for one in comparison.seeds),
@@ -121,41 +140,24 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
     blocks: list[Block] = []
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
-        blocks += _with_explanation("Time to the target", TARGET, target.backends, definitions.TARGET, goal)
-    if comparison.beginnings:
-        title = "What each backend takes to begin"
-        blocks += _with_explanation(title, BEGINNING, comparison.beginnings, definitions.BEGINNING)
-    if comparison.exported is not None:
-        records = comparison.exported.to_dict("records")
-        blocks += _with_explanation("After training", EXPORTED, records, definitions.EXPORTED)
-    if comparison.checkpoints is not None:
-        records = comparison.checkpoints.to_dict("records")
-        blocks += _with_explanation("Checkpoints", CHECKPOINTS, records, definitions.CHECKPOINTS)
+        blocks += _explained("Time to the target", target.backends, TARGET, f"{goal} {ABOUT_TARGET}")
+    beginnings = comparison.beginnings
+    blocks += _explained("What each backend takes to begin", beginnings, BEGINNING, ABOUT_BEGINNING)
+    for title, records, columns, explanation in (
+        ("After training", comparison.exported, EXPORTED, ABOUT_EXPORTED),
+        ("Checkpoints", comparison.checkpoints, CHECKPOINTS, ABOUT_CHECKPOINTS),
+    ):
+        rows = [] if records is None else records.to_dict("records")
+        blocks += _explained(title, rows, columns, explanation)
     return blocks
 
 
-def _with_explanation(
-    title: str, columns: Sequence[Column[Row]], rows: Iterable[Row], explanation: str, goal: str = ""
+def _explained(
+    title: str, rows: Sequence[Row], columns: Sequence[Column[Row]], explanation: str
 ) -> list[Block]:
-    return [
-        Paragraph(Bold(title)),
-        *([Paragraph(goal)] if goal else []),
-        table(rows, columns, label=title),
-        Paragraph(explanation, is_faint=True),
-    ]
-
-
-def _ranges_over_seeds(seeds: Sequence[ReportedComparison]) -> list[str]:
-    """Between which speed-ups the seeds lie, a line for each backend."""
-    ratios: dict[str, list[float]] = {}
-    for one in seeds:
-        for other in one.others:
-            if other.speedup:
-                ratios.setdefault(other.backend, []).append(other.speedup.ratio)
-    return [
-        f"speed-up of {one_line(backend)} seed by seed: {ratio(min(several))} to {ratio(max(several))}"
-        for backend, several in ratios.items()
-    ]
+    if not rows:
+        return []
+    return [Paragraph(Bold(title)), table(rows, columns, label=title), Paragraph(explanation, is_faint=True)]
 
 
 def _facts(comparison: ReportedComparison) -> list[Text]:
@@ -173,9 +175,31 @@ def _facts(comparison: ReportedComparison) -> list[Text]:
         describe.versions(rows),
         *([f"made by: {command}"] if command else []),
         f"{extent}{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
-        *false_verdicts(summaries),
-        *limited_by(summaries),
+        *notes.limited_by(summaries),
         *([products] if products else []),
-        *_ranges_over_seeds(seeds),
         *(f"results file: {one.study}/{one.stem}.csv" for one in seeds or [comparison]),
     ]
+
+
+MOST_WARNINGS = 2
+"""Warnings that the terminal shows, of different kinds; of the others only the number is."""
+
+
+def render_terminal(comparison: ReportedComparison) -> Table:
+    """The table on one screen of a terminal, and below it what is to be known of it."""
+    rows, summaries = comparison.rows, comparison.summaries
+    first_of_kind: dict[str, SteadinessWarning] = {}
+    for warning in comparison.warnings:
+        first_of_kind.setdefault(warning.kind, warning)
+    warnings = list(first_of_kind.values())[:MOST_WARNINGS]
+    parts = describe.workload_parts(rows) | {"task": comparison.model}
+    more = len(comparison.warnings) - len(warnings)
+    below = [
+        describe_reference(comparison.reference, [summary.backend for summary in summaries]),
+        *notes.group_notes(notes.backend_notes(summaries)),
+        *(f"warning: {warning}" for warning in warnings),
+        f"the page has {plural(more, 'more warning')}" if more else "",
+        *notes.limited_by(summaries),
+        f"{', '.join(filter(None, parts.values()))}; {describe.extent(rows)}",
+    ]
+    return terminal.render_table("", backend_table(TERMINAL, rows_of([comparison])), filter(None, below))

@@ -1,16 +1,14 @@
 """The page of a machine: the answer, a figure and a row for each model; then everything else, folded."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 
-from bench.analysis import reference
-from bench.analysis.attribution.choices import Attribution, Contribution
-from bench.analysis.attribution.settings import Fairness
-from bench.analysis.claims.judge import JudgedClaim
+from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
+from bench.analysis.attribution import Attribution, Contribution, Fairness
 from bench.report.content import definitions
-from bench.report.content.answer import QUESTION, AnswerWords, Sentence, put_in_words
+from bench.report.content.answer import QUESTION, AnswerWords, Sentence
 from bench.report.content.backend_columns import SCREEN, backend_table, rows_of
 from bench.report.content.blocks import (
     Block,
@@ -24,33 +22,42 @@ from bench.report.content.blocks import (
     Paragraph,
     Pictures,
     Preformatted,
+    Small,
+    Table,
+    Text,
     table,
     text_column,
     with_code,
 )
-from bench.report.content.claims import evidence_lines, verdict_words
+from bench.report.content.claims import JudgedClaim, evidence_lines, verdict_words
 from bench.report.content.collection import Collection, ReportedComparison
-from bench.report.content.means import Mean, geometric_means
-from bench.report.content.models import Setting
-from bench.report.content.pictures import (
-    ATTRIBUTION,
-    CAPTIONS,
-    SPEED,
-    TIME,
-    UNCONTROLLED,
-    ReportFigure,
-)
+from bench.report.content.models import ModelRow, Setting
+from bench.report.content.pictures import ATTRIBUTION, CAPTIONS, SPEED, TIME, UNCONTROLLED, ReportFigure
 from bench.report.pages.comparison import comparison_blocks
-from bench.report.pages.model_table import model_table
-from bench.report.words.formatting import MISSING, as_sentence, plural, ratio, ratio_and_interval
+from bench.report.words.formatting import (
+    MISSING,
+    TIMES,
+    as_sentence,
+    one_line,
+    plural,
+    ratio,
+    ratio_and_interval,
+    short_ratio,
+)
 from bench.results.environment_cell import latest_environment
 from bench.statistics.table_values import distinct_text
 
-MEANS: list[Column[Mean]] = [
-    text_column("backend", lambda mean: mean.backend),
-    Column("geometric mean", lambda mean: ratio(mean.ratio)),
-    Column("with a speed-up", lambda mean: f"{mean.speedups} of {mean.tried}"),
-]
+ABOUT_MODELS = (
+    "A row is one comparison: samples/s over those of PyTorch in the same rounds, with the 95 % interval "
+    "over launches and the verdict. Best PyTorch: the fastest of several PyTorch backends of the same "
+    "comparison. Peak memory: of each backend over that of PyTorch, on the rank or GPU that has most. "
+    "A model that was compared several times is shown by the comparison with most of these backends and the "
+    "fewest other settings."
+)
+ABOUT_CLAIMS = (
+    "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
+    "say little of large models on GPUs."
+)
 PARTS: list[Column[Contribution]] = [
     text_column("choice", lambda part: part.factor),
     text_column("change", lambda part: part.change),
@@ -61,14 +68,6 @@ CLAIMS: list[Column[JudgedClaim]] = [
     text_column("claim", lambda finding: finding.claim.claim),
     text_column("by", lambda finding: finding.claim.source),
     text_column("verdict", verdict_words),
-]
-PUBLISHED: list[Column[reference.Published]] = [
-    text_column("model", lambda mark: mark.model),
-    text_column("backend", lambda mark: mark.backend),
-    Column("speed-up", lambda mark: ratio(mark.ratio)),
-    text_column("hardware", lambda mark: f"{mark.hardware}, {mark.precision or 'precision not stated'}"),
-    text_column("flag", lambda mark: reference.FLAGS.get(mark.flag, mark.flag) or MISSING),
-    text_column("source", lambda mark: ": ".join(filter(None, [mark.source, mark.note]))),
 ]
 
 
@@ -84,37 +83,22 @@ class MachinePage:
     findings: Sequence[JudgedClaim]  # what became of each claim
     other_pages: Sequence[Link]  # to those that this report has
 
-    @cached_property
-    def answers(self) -> list[AnswerWords]:
-        """The answer of each setting, in sentences."""
-        return [put_in_words(setting.answer) for setting in self.settings]
-
-    @property
-    def about(self) -> str:
-        """A line above the page on a screen."""
-        count = plural(len(self.collection.comparisons), "comparison")
-        return f"Training backends, compared: {count}, rebuilt from the results alone"
-
     def blocks(self, *, on_screen: bool) -> list[Block]:
         """The page; on a screen with the sortable table and environments, for which Markdown has no room."""
         tops = [_figures_of(setting, self.figures) for setting in self.settings]
         top = [figure for figures in tops for figure in figures]
-        fallback = [] if top else [figure for figure in self.figures if figure.kind == "speedup"][:1]
-        rest = [figure for figure in self.figures if figure not in (*top, *fallback)]
+        rest = [figure for figure in self.figures if figure not in top]
         blocks: list[Block] = [Heading(QUESTION, 1), *([Paragraph(self.machine)] if self.machine else [])]
         if self.collection.refused:
             refused = Bullets(self.collection.refused)
             blocks.append(Box([refused], label="Files that could not be read", look="failed"))
-        for setting, answer, figures in zip(self.settings, self.answers, tops, strict=True):
-            words = Box(_answer(answer), label=f"The answer: {answer.setting}", look="answer")
-            rows = model_table(setting, "models" if setting is self.settings[0] else "")
+        for setting, figures in zip(self.settings, tops, strict=True):
+            words = Box(_answer(setting.words), label=f"The answer: {setting.heading}", look="answer")
+            rows = _model_table(setting, "models" if setting is self.settings[0] else "")
             shown: list[Block] = [words, *(figure.picture for figure in figures), rows]
             blocks.append(Box(shown, label=setting.heading, look="machine"))
-        if not self.settings:
-            blocks.append(Paragraph(definitions.NO_ANSWER))
-        blocks += [figure.picture for figure in fallback]
-        if self.settings:
-            blocks.append(Paragraph(definitions.ABOUT_MODELS, is_faint=True))
+        about = Paragraph(ABOUT_MODELS, is_faint=True) if self.settings else Paragraph(definitions.NO_ANSWER)
+        blocks.append(about)
         return [*blocks, *self._sections(rest, on_screen=on_screen), *self._comparisons(on_screen=on_screen)]
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
@@ -124,18 +108,16 @@ class MachinePage:
         sections: list[tuple[str, list[Block]]] = [
             ("Where a step's time goes", _pictures(figures, *TIME)),
             (
-                "Memory, start and rounds in figures",
+                "More figures",
                 [*_pictures(further, *CAPTIONS), *([Bullets(about_not_drawn)] if about_not_drawn else [])],
             ),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
-            ("Means over comparisons", _means(self.collection)),
             ("What made the difference", [*self._by_choice(), *_pictures(figures, ATTRIBUTION)]),
             (
                 "What an uncontrolled harness would print",
                 [*self._by_setting(), *_pictures(figures, UNCONTROLLED)],
             ),
             ("What others claim, tested", _claims(self.findings)),
-            ("What others published", _published()),
             (
                 "How the numbers are defined",
                 [Bullets([[Bold(name), f": {text}"] for name, text in definitions.DEFINITIONS])],
@@ -163,19 +145,11 @@ class MachinePage:
         return blocks
 
     def _every_backend(self) -> list[Block]:
-        """A sortable table for each machine, and what was said of single rows."""
+        """A sortable table for each machine."""
         blocks: list[Block] = []
         for heading, comparisons in self.collection.panels.items():
-            rows = rows_of(comparisons)
-            notes = [
-                f"{row.comparison.title}, {row.summary.backend}: {row.summary.message}"
-                for row in rows
-                if row.summary.message
-            ]
-            blocks.append(Heading(heading, 3))
-            blocks.append(backend_table(SCREEN, rows, label=heading, is_sortable=True))
-            if notes:
-                blocks.append(Folded("What was said of single rows", [Bullets(notes)]))
+            rows = backend_table(SCREEN, rows_of(comparisons), label=heading, is_sortable=True)
+            blocks += [Heading(heading, 3), rows]
         return blocks
 
     def _comparisons(self, *, on_screen: bool) -> list[Block]:
@@ -226,19 +200,78 @@ def _sentence(sentence: Sentence) -> list[Block]:
     return [Paragraph(f"How often {sentence.begin}:"), Bullets(sentence.clauses), *memory]
 
 
+# A row for each model
+
+
+def _model_table(setting: Setting, anchor: str) -> Table:
+    """The table of one setting; columns that would be empty throughout are left out."""
+    backends = setting.backends
+    finders = {name: partial(_outcome, name) for name in backends}
+    finders |= {f"{name} over best PyTorch": partial(_outcome, name, over_best=True) for name in backends}
+    if any(row.full_path for row in setting.rows):
+        finders[f"{backends[0]}, MKL's full path"] = partial(_outcome, backends[0], full_path=True)
+    columns = [
+        text_column("model", lambda row: Link(row.name, f"#{row.comparisons[0].anchor}")),
+        *(_outcome_column(header, find) for header, find in finders.items()),
+        Column[ModelRow]("peak memory", partial(_memory, backends)),
+        text_column("status", lambda row: _status(row.comparisons, backends)),
+    ]
+    return table(setting.rows, columns, label=f"{setting.heading}: a row for each model", anchor=anchor)
+
+
+def _outcome(
+    backend: str, row: ModelRow, *, over_best: bool = False, full_path: bool = False
+) -> Outcome | None:
+    comparison = row.full_path if full_path else row.as_installed
+    find = find_outcome_over_best if over_best else find_outcome
+    return find(row.name, comparison, backend) if comparison else None
+
+
+def _outcome_column(header: str, find: Callable[[ModelRow], Outcome | None]) -> Column[ModelRow]:
+    """Ratio, interval and verdict of a backend; or its status."""
+
+    def look(row: ModelRow) -> str:
+        outcome = find(row)
+        return outcome.verdict if outcome and outcome.verdict in VERDICTS else ""
+
+    return Column(one_line(header), lambda row: _outcome_text(find(row)), look=look)
+
+
+def _outcome_text(outcome: Outcome | None) -> Text:
+    if outcome is None:
+        return MISSING
+    if outcome.speedup is None:
+        return outcome.verdict
+    return [ratio(outcome.speedup.ratio), Small(outcome.speedup.interval), Small(outcome.verdict)]
+
+
+def _memory(backends: Sequence[str], row: ModelRow) -> str:
+    """Each backend's peak memory over the reference's."""
+    outcomes = [_outcome(name, row) for name in backends]
+    return " / ".join(
+        MISSING if outcome is None or outcome.memory is None else f"{short_ratio(outcome.memory)}{TIMES}"
+        for outcome in outcomes
+    )
+
+
+def _status(comparisons: Sequence[ReportedComparison], backends: Sequence[str]) -> str:
+    """`ok`, or which backend is not; and how many warnings the comparisons have."""
+    wanted = {*backends, *(comparison.reference for comparison in comparisons)}
+    failed = [
+        f"{one_line(summary.backend)} {summary.status}"
+        for comparison in comparisons
+        for summary in comparison.summaries
+        if summary.backend in wanted and summary.status != "ok"
+    ]
+    return f"{', '.join(dict.fromkeys(failed)) or 'ok'}{_warnings(comparisons, '; ')}"
+
+
 # Everything else
 
 
 def _pictures(figures: Sequence[ReportFigure], *kinds: str) -> list[Block]:
     pictures = [figure.picture for figure in figures if figure.kind in kinds]
     return [Pictures(pictures)] if pictures else []
-
-
-def _means(collection: Collection) -> list[Block]:
-    blocks: list[Block] = []
-    for heading, comparisons in collection.panels.items():
-        blocks += [Paragraph(f"{heading}:"), table(geometric_means(comparisons), MEANS, label=heading)]
-    return blocks
 
 
 def _parts(
@@ -260,20 +293,11 @@ def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> st
 
 def _claims(findings: Sequence[JudgedClaim]) -> list[Block]:
     """The verdicts; the evidence below, since a cell with a dozen comparisons would not be read."""
-    blocks: list[Block] = [Paragraph(definitions.ABOUT_CLAIMS, is_faint=True), table(findings, CLAIMS)]
+    blocks: list[Block] = [Paragraph(ABOUT_CLAIMS, is_faint=True), table(findings, CLAIMS)]
     for finding in findings:
         commands = [f"made by: {'; '.join(finding.commands)}"] if finding.commands else []
         blocks += [Paragraph(f"{finding.claim.claim}:"), Bullets([*evidence_lines(finding), *commands])]
     return blocks
-
-
-def _published() -> list[Block]:
-    """The published figures, flagged; none of them is comparable with ours."""
-    about = (
-        "Published speed-ups over PyTorch, each on hardware of its own, so that none can be compared with "
-        "the above:"
-    )
-    return [Paragraph(about), table(reference.published_speedups(), PUBLISHED)]
 
 
 def _summary(comparison: ReportedComparison) -> str:

@@ -1,15 +1,27 @@
-"""reports/machines.md: comparisons that several machines made, and how far machines lie apart."""
+"""The pages over machines: the answer of each, and comparisons that several made."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.labels import model_label
 from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
-from bench.report.content.blocks import Block, Heading, Paragraph, Small, Table, Text, table_of_texts
+from bench.report.content.answer import QUESTION, AnswerWords
+from bench.report.content.backend_columns import ratio_above_interval
+from bench.report.content.blocks import (
+    Block,
+    Bullets,
+    Heading,
+    Link,
+    Paragraph,
+    Small,
+    Table,
+    Text,
+    table_of_texts,
+    with_code,
+)
 from bench.report.words.formatting import MISSING, number, ratio
 from bench.report.words.titles import make_title
-from bench.statistics.intervals import Speedup
 
 PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
 
@@ -18,6 +30,27 @@ EXPLANATION = (
     "machines; in the row of the mean over machines. The last row is where one more machine lies with 95 %, "
     "by a random-effects model; of three machines that is wide, and of two nothing is known of it."
 )
+
+
+def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text:
+    """The entry of a machine in the list, by the first of its answers, if it has any."""
+    answer = "nothing that answers this was measured here."
+    if answers:
+        name, answer = answers[0].setting, answers[0].short
+    return [Link(name, f"{folder}/index.md"), f": {answer}"]
+
+
+def index_page(entries: Sequence[Text], *, has_predictions: bool) -> list[Block]:
+    """The page over all machines."""
+    spread = Link("The same comparison on several machines, and how far these lie apart", "machines.md")
+    scale = Link("Many GPUs: what is predicted, and how far predictions were off", "scale.md")
+    return [
+        Heading(QUESTION, 1),
+        Bullets(entries),
+        Paragraph(spread),
+        *([Paragraph(scale)] if has_predictions else []),
+        Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
+    ]
 
 
 def machines_page(by_machine: Mapping[str, Iterable[ComparisonResults]]) -> list[Block]:
@@ -60,11 +93,6 @@ def _products(results: ComparisonResults) -> str:
     rates = next(iter(rates_by_stack(results.rows)), None)
     known = [rates.torch, rates.onnxruntime] if rates else []
     return ", ".join(number(rate and rate / GIGA, 3) for rate in known)
-
-
-def ratio_above_interval(speedup: Speedup | None) -> Text:
-    """A ratio with its interval, which stands below it where a cell has several lines."""
-    return [ratio(speedup.ratio), Small(speedup.interval)] if speedup else MISSING
 
 
 def _mean(backend: BackendOnMachines) -> Text:

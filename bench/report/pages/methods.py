@@ -18,16 +18,16 @@ from bench.report.content.blocks import (
     Block,
     Bold,
     Bullets,
+    Column,
     Heading,
     Paragraph,
     Picture,
-    Table,
-    Text,
-    table_of_texts,
+    table,
+    text_column,
     with_code,
 )
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.scale import name_sharding
+from bench.report.content.kinds import name_sharding
 from bench.report.words import describe
 from bench.report.words.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.statistics.table_values import distinct_text
@@ -77,8 +77,8 @@ def figure_title(comparison: ReportedComparison) -> str:
 
 
 CAPTION = (
-    "Speed: throughput over the baseline's. Memory: peak of the timed steps. Red line and bold names: no "
-    "other method is faster and smaller at the same time."
+    "Speed: throughput over the baseline's. Memory: peak of the timed steps over the baseline's. First those "
+    "methods that neither another one nor the baseline beats in both at the same time."
 )
 
 
@@ -103,12 +103,12 @@ def _section(comparison: ReportedComparison) -> list[Block]:
     if results is None:
         return [heading, Paragraph(f"The baseline {comparison.reference} was not measured.")]
     picture = Picture(Path(f"{figure_stem(comparison)}.svg"), figure_title(comparison))
-    notes: list[Text] = [
-        f"{name_method(method)}: {method.message}"
-        for method in results.methods
-        if method.message and not method.speedup
-    ]
-    notes += [
+    notes = [
+        *(
+            f"{name_method(method)}: {method.message}"
+            for method in results.methods
+            if method.message and not method.speedup
+        ),
         *_notes(results),
         describe.workload(comparison.rows),
         comparison.hardware,
@@ -116,11 +116,12 @@ def _section(comparison: ReportedComparison) -> list[Block]:
         f"made by: {comparison.command}; commit {distinct_text(comparison.rows, 'git_commit')}; results file "
         f"{comparison.study}/{comparison.stem}.csv",
     ]
+    number_in_figure = Column[Method]("#", lambda method: str(1 + results.methods.index(method)))
     return [
         heading,
         Paragraph(Bold(answer_about_methods(results))),
         *([picture] if results.measured else []),
-        _methods_table(results),
+        table(results.methods, [number_in_figure, *_COLUMNS]),
         Bullets(notes),
     ]
 
@@ -165,58 +166,51 @@ def _memory(method: Method) -> str:
     return f"{method.memory_ratio:.2f}{TIMES} the memory"
 
 
-def _methods_table(results: MethodsStudy) -> Table:
-    """The baseline, then each method under its number in the figure."""
-    baseline = [
-        *("", results.reference, f"1.000{TIMES}", "", f"1.00{TIMES}", number(results.reference_mib)),
-        *(number(results.reference_state_bytes, 3), "0", "", ""),
-    ]
-    methods = [[str(place), *_cells(method)] for place, method in enumerate(results.methods, 1)]
-    return table_of_texts(
-        [
-            *("#", "method", "speed [95 %]", "verdict", "memory", "MiB", "state bytes per parameter"),
-            *("loss difference", "guide: faster?", "guide: less memory?"),
-        ],
-        [baseline, *methods],
-        text_columns=["method", "verdict", "guide: faster?", "guide: less memory?"],
-    )
-
-
-def _cells(method: Method) -> list[str]:
-    guided = method.guided
-    return [
-        name_method(method),
-        ratio_and_interval(method.speedup) if method.speedup else method.status,
-        method.verdict or "",
-        MISSING if method.memory_ratio is None else f"{method.memory_ratio:.2f}{TIMES}",
-        number(method.memory_mib),
-        number(method.state_bytes, 3),
-        small(method.loss_difference),
-        _judged(guided.improves_speed if guided else "", method.speed_as_guided),
-        _judged(guided.saves_memory if guided else "", method.memory_as_guided),
-    ]
-
-
 def _judged(guide: str, agreement: str | None) -> str:
     """What the guide says, and whether it is so here."""
     return f"{guide}: {'so here' if agreement == AGREES else 'not here'}" if guide and agreement else guide
 
 
-def _notes(results: MethodsStudy) -> list[Text]:
+_COLUMNS: list[Column[Method]] = [
+    text_column("method", lambda method: name_method(method)),
+    Column(
+        "speed [95 %]", lambda method: ratio_and_interval(method.speedup) if method.speedup else method.status
+    ),
+    text_column("verdict", lambda method: method.verdict or ""),
+    Column(
+        "memory",
+        lambda method: MISSING if method.memory_ratio is None else f"{method.memory_ratio:.2f}{TIMES}",
+    ),
+    Column("MiB", lambda method: number(method.memory_mib)),
+    Column("state bytes per parameter", lambda method: number(method.state_bytes, 3)),
+    Column("loss difference", lambda method: small(method.loss_difference)),
+    text_column(
+        "guide: faster?",
+        lambda method: _judged(method.guided.improves_speed if method.guided else "", method.speed_as_guided),
+    ),
+    text_column(
+        "guide: less memory?",
+        lambda method: _judged(method.guided.saves_memory if method.guided else "", method.memory_as_guided),
+    ),
+]
+
+
+def _notes(results: MethodsStudy) -> list[str]:
     """What the columns mean, and which optimizers train otherwise on purpose."""
     chosen = {change.after for method in results.methods for change in method.changes}
     others = sorted(chosen & {*OTHER_UPDATES})
-    bringing = [name for name in others if name in BRING_A_LIBRARY]
     libraries = (
         "libraries included, since it is not known of all what lay there before the model"
         if results.with_libraries
         else "without the libraries that lay there before the model"
     )
-    notes: list[Text] = [
+    notes = [
+        f"the baseline {results.reference}: {number(results.reference_mib)} MiB, "
+        f"{number(results.reference_state_bytes, 3)} state bytes per parameter",
         f"memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts as "
-        "the same, since a peak has no interval"
+        "the same, since a peak has no interval",
     ]
-    if bringing:
+    if bringing := [name for name in others if name in BRING_A_LIBRARY]:
         notes.append(
             f"{', '.join(bringing)}: the library that they bring along counts as theirs; with a small model "
             "it may take more than their states save, so that the guide is not judged by it"

@@ -1,7 +1,6 @@
 """selftest.md of a machine: what the self-test and the simulation of coverage found."""
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from bench.analysis.selftest import (
     false_alarms,
     read_table,
 )
-from bench.machine.processor_identity import NOT_RECORDED
+from bench.machine.identity import NOT_RECORDED
 from bench.report.content.blocks import (
     Block,
     Bullets,
@@ -29,14 +28,6 @@ from bench.report.content.blocks import (
 from bench.report.words.formatting import MISSING
 from bench.statistics.table_values import distinct_text
 
-_VERDICT_COLUMNS: list[Column[Any]] = [
-    text_column("case", lambda row: f"{row.case} {row.number}"),
-    text_column("preset", lambda row: row.preset),
-    text_column("backend", lambda row: row.backend),
-    Column("truth", lambda row: f"{row.truth:.3f}"),
-    Column("ratio [95 %]", lambda row: f"{row.ratio:.3f} [{row.low:.3f}, {row.high:.3f}]"),
-    text_column("verdict", lambda row: row.verdict),
-]
 _COVERAGE_COLUMNS: list[Column[Any]] = [
     text_column("noise", lambda row: row.noise),
     text_column("preset", lambda row: row.preset),
@@ -72,98 +63,73 @@ def selftest_page(folder: Path) -> list[Block]:
     Raises:
         UserError: one of its tables is damaged.
     """
-    blocks: list[Block] = [
-        Heading("Self-test", 1),
-        Paragraph(
-            with_code("Comparisons whose outcome is known (`make selftest`): what did the harness say?")
-        ),
-    ]
-    for name, section in (
-        ("all.verdicts", _comparisons),
-        ("one.verdicts", _in_turn),
-        ("simulated.coverage", _coverage),
-        ("simulated.estimators", _estimators),
+    known = "Comparisons whose outcome is known (`make selftest`): what did the harness say?"
+    in_turn = (
+        'The same with `measure.resident=one`, as on GPUs (`make selftest ARGS="measure.resident=one"`):'
+    )
+    simulated = "Simulated comparisons (`make coverage`): how often does the interval contain the truth?"
+    middles = (
+        "Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage and "
+        "median half-width under each; the harness uses the midmean."
+    )
+    blocks: list[Block] = [Heading("Self-test", 1), Paragraph(with_code(known))]
+    for name, heading, about, section in (
+        ("all.verdicts", "", "", _comparisons),
+        ("one.verdicts", "Groups one after the other", in_turn, _comparisons),
+        ("simulated.coverage", "Coverage of the 95 % interval", simulated, _coverage),
+        ("simulated.estimators", "Estimators", middles, _estimators),
     ):
         if (path := folder / f"{name}.csv").exists():
-            blocks += section(read_table(path))
+            blocks += [Heading(heading), Paragraph(with_code(about))] if heading else []
+            blocks.append(section(read_table(path)))
+            if section is _comparisons:
+                blocks.append(Paragraph(with_code(f"Every comparison is a row of `selftest/{path.name}`.")))
     return blocks
 
 
-def _in_turn(verdicts: pd.DataFrame) -> list[Block]:
-    return [
-        Heading("Groups one after the other"),
-        Paragraph(
-            with_code(
-                "The same with `measure.resident=one`, as on GPUs "
-                '(`make selftest ARGS="measure.resident=one"`):'
-            )
-        ),
-        *_comparisons(verdicts),
-    ]
-
-
-def _comparisons(verdicts: pd.DataFrame) -> list[Block]:
+def _comparisons(verdicts: pd.DataFrame) -> Block:
     comparisons = verdicts.drop_duplicates(["case", "number"])
-    text = partial(distinct_text, verdicts)
-    lines = [
-        *summary_lines(verdicts),
-        f"measured {_days(verdicts)} on {text('device')} ({_cpus(verdicts)}, {text('world_size')} ranks "
-        f"× {text('threads_per_rank')} threads), commit {text('git_commit')}",
-        f"{text('model')}, batch {text('micro_batch')}, length {text('seq_len')}, blocks of "
-        f"{_range_of_seconds(comparisons['block_seconds'])} s; "
-        f"{int(comparisons['invalid_blocks'].sum())} blocks were contaminated and measured again",
-    ]
-    return [Bullets(lines), table(verdicts.itertuples(), _VERDICT_COLUMNS)]
+    names = ("device", "world_size", "threads_per_rank", "git_commit", "model", "micro_batch", "seq_len")
+    text = {name: distinct_text(verdicts, name) for name in names}
+    # tables from before a CPU's family was recorded have the marketing name alone
+    cpus = "/".join(
+        name if name.endswith(")") else f"{name} ({NOT_RECORDED})"
+        for name in sorted(set(verdicts["cpu"].dropna().astype(str)))
+    )
+    started, seconds = verdicts["started_at"], comparisons["block_seconds"]
+    days = _span(started.min()[:10], started.max()[:10])
+    lengths = _span(f"{seconds.min():.2f}", f"{seconds.max():.2f}")
+    return Bullets(
+        [
+            *summary_lines(verdicts),
+            f"measured {days} on {text['device']} ({cpus}, {text['world_size']} ranks × "
+            f"{text['threads_per_rank']} threads), commit {text['git_commit']}",
+            f"{text['model']}, batch {text['micro_batch']}, length {text['seq_len']}, blocks of "
+            f"{lengths} s; {int(comparisons['invalid_blocks'].sum())} blocks were contaminated and "
+            "measured again",
+        ]
+    )
 
 
-def _coverage(simulated: pd.DataFrame) -> list[Block]:
-    return [
-        Heading("Coverage of the 95 % interval"),
-        Paragraph(
-            with_code(
-                "Simulated comparisons (`make coverage`): how often does the interval contain the truth?"
-            )
-        ),
-        table(simulated.itertuples(), _COVERAGE_COLUMNS),
-    ]
+def _coverage(simulated: pd.DataFrame) -> Block:
+    return table(simulated.itertuples(), _COVERAGE_COLUMNS)
 
 
-def _estimators(simulated: pd.DataFrame) -> list[Block]:
+def _estimators(simulated: pd.DataFrame) -> Block:
     """Coverage and median half-width of the interval over launches, for several middles of a launch."""
-    middles = list(dict.fromkeys(simulated["middle"]))
-    cells = {
-        (str(row.noise), str(row.preset), row.middle): f"{row.coverage:.1%}, ± {row.half_width:.2%}"
-        for row in simulated.itertuples()
-    }
-    keys = dict.fromkeys((noise, preset) for noise, preset, _ in cells)
-    rows = [[noise, preset, *(cells[noise, preset, middle] for middle in middles)] for noise, preset in keys]
-    return [
-        Heading("Estimators"),
-        Paragraph(
-            "Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage "
-            "and median half-width under each; the harness uses the midmean."
-        ),
-        table_of_texts(["noise", "preset", *middles], rows, text_columns=["noise", "preset"]),
-    ]
+    keys = ["noise", "preset"]
+    written = [f"{row.coverage:.1%}, ± {row.half_width:.2%}" for row in simulated.itertuples()]
+    by_middle = simulated.assign(written=written).pivot_table(
+        "written", index=keys, columns="middle", aggfunc="first", sort=False
+    )
+    rows = [[*key, *cells] for key, cells in zip(by_middle.index, by_middle.to_numpy(), strict=True)]
+    return table_of_texts([*keys, *by_middle.columns], rows, text_columns=keys)
 
 
 def _half_width(share: float) -> str:
     return MISSING if math.isnan(share) else f"± {share:.2%}"
 
 
-def _cpus(verdicts: pd.DataFrame) -> str:
-    """The CPUs; tables from before their family was recorded have the marketing name alone."""
-    names = sorted(set(verdicts["cpu"].dropna().astype(str)))
-    return "/".join(name if name.endswith(")") else f"{name} ({NOT_RECORDED})" for name in names)
-
-
-def _days(verdicts: pd.DataFrame) -> str:
-    """The day, or the first and the last, on which it was measured."""
-    days = sorted({moment[:10] for moment in verdicts["started_at"]})
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-
-
-def _range_of_seconds(values: pd.Series) -> str:
-    """`0.15`, or `0.15 to 0.86` where the cases differ."""
-    ends = dict.fromkeys((f"{values.min():.2f}", f"{values.max():.2f}"))
-    return " to ".join(ends)
+def _span(low: str, high: str) -> str:
+    """`0.15`, or `0.15 to 0.86` where they differ."""
+    return low if low == high else f"{low} to {high}"

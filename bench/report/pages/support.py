@@ -8,7 +8,6 @@ from bench.report.content.blocks import (
     Block,
     Bold,
     Bullets,
-    Code,
     Heading,
     Paragraph,
     Text,
@@ -18,12 +17,14 @@ from bench.report.content.blocks import (
     with_code,
 )
 from bench.report.content.collection import ReportedComparison
-from bench.report.pages.support_matrix import is_of_choices
 from bench.report.words import describe
 from bench.report.words.formatting import MISSING, TIMES, small
 from bench.setup.recipes import STACKS
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
+
+CHOICES = "choices"
+"""The experiment of other engines, optimizers and shardings, which are not timed."""
 
 Reasons = dict[str, int]
 """Why something does not train, and the number under which the page says it."""
@@ -32,16 +33,25 @@ Reasons = dict[str, int]
 def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     """The matrix at a glance, then every reason."""
     reasons: Reasons = {}
-    timed = [comparison for comparison in comparisons if not is_of_choices(comparison)]
-    choices = [comparison for comparison in comparisons if is_of_choices(comparison)]
-    blocks: list[Block] = [
-        Heading("What trains under which backend", 1),
-        Bullets(_at_a_glance(comparisons)),
-        *_by_model(timed, reasons),
-        *(_by_backend(choices, reasons) if choices else []),
-    ]
-    if reasons:
-        blocks += [Heading("Why not"), Bullets(list(reasons), is_numbered=True)]
+    by_stack: dict[str, list[ReportedComparison]] = {}
+    choices = []
+    for comparison in comparisons:
+        if comparison.experiment == CHOICES:
+            choices.append(comparison)
+        else:
+            by_stack.setdefault(distinct_text(comparison.rows, "stack"), []).append(comparison)
+    blocks: list[Block] = [Heading("What trains under which backend", 1), Bullets(_at_a_glance(comparisons))]
+    for stack in sorted(by_stack, key=lambda stack: stack == "modern"):
+        blocks += [Heading(f"The {stack} stack")] if len(by_stack) > 1 else []
+        blocks.append(_table_of_models(by_stack[stack], reasons))
+    if by_stack:
+        words = (
+            "A cell: speed-up over the reference (one short launch, so no more than a first look), and "
+            "the largest relative difference of a step's loss from the reference's, with dropout off."
+        )
+        blocks.append(Paragraph(words))
+    blocks += _by_backend(choices, reasons) if choices else []
+    blocks += [Heading("Why not"), Bullets(list(reasons), is_numbered=True)] if reasons else []
     return [*blocks, Heading("How it was measured"), Bullets(_how_measured(comparisons))]
 
 
@@ -61,24 +71,6 @@ def _at_a_glance(comparisons: Sequence[ReportedComparison]) -> list[Text]:
         others = ", ".join(model for model, trains in models.items() if not trains)
         lines.append([Bold(engine), words + (f"; not, for the reasons below: {others}" if others else "")])
     return lines
-
-
-def _by_model(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> list[Block]:
-    """A table for each stack: a line for each model, a column for each backend."""
-    by_stack: dict[str, list[ReportedComparison]] = {}
-    for comparison in comparisons:
-        by_stack.setdefault(distinct_text(comparison.rows, "stack"), []).append(comparison)
-    blocks: list[Block] = []
-    for stack in sorted(by_stack, key=lambda stack: stack == "modern"):
-        blocks += [Heading(f"The {stack} stack")] if len(by_stack) > 1 else []
-        blocks.append(_table_of_models(by_stack[stack], reasons))
-    if blocks:
-        words = (
-            "A cell: speed-up over the reference (one short launch, so no more than a first look), and "
-            "the largest relative difference of a step's loss from the reference's, with dropout off."
-        )
-        blocks.append(Paragraph(words))
-    return blocks
 
 
 def _table_of_models(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> Block:
@@ -147,15 +139,13 @@ def _cell(comparison: ReportedComparison, backend: str, reasons: Reasons) -> Tex
 
 def _how_measured(comparisons: Sequence[ReportedComparison]) -> list[Text]:
     sizes = sorted({distinct_text(comparison.rows, "size") for comparison in comparisons})
-    commands = [
-        *with_code("made by `make matrix`; a single model again: "),
-        Code(f"make matrix MODEL={comparisons[0].model}"),
-        "; the study matrix holds all comparisons, and support.csv these tables",
-    ]
     return [
         f"models: {', '.join(sizes)} (bench/config/mini.py shrinks layers, width and vocabulary by one rule "
         "and keeps the architecture); nothing here says what the published size would gain",
         *dict.fromkeys(comparison.hardware for comparison in comparisons),
         *dict.fromkeys(describe.versions(comparison.rows) for comparison in comparisons),
-        commands,
+        with_code(
+            f"made by `make matrix`; a single model again: `make matrix MODEL={comparisons[0].model}`; "
+            "support.csv holds these tables"
+        ),
     ]

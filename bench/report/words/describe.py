@@ -10,7 +10,7 @@ import pandas as pd
 
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.config.choices import OWN_TASK
-from bench.machine.processor_identity import name_processor
+from bench.machine.identity import name_processor
 from bench.report.words.formatting import TIMES, number, one_line, plural, share
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment

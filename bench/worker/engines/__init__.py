@@ -1,44 +1,59 @@
 """What executes the forward and backward pass: one module per engine, imported only by ranks that use it."""
 
 import os
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
 from bench.config.engine_options import engine_variables
-from bench.worker.observe.engine_profile import EngineProfile
-from bench.worker.observe.products import Multiply
+from bench.worker import load_choice
+from bench.worker.observe.profile_events import EngineProfile
+
+Multiply = Callable[[], object]
+"""Multiplies two matrices that are fixed, once."""
 
 
-class Engine(Protocol):
-    """Makes a module run its way, and proves afterwards that it did.
-
-    Engines whose kernels are PyTorch's own derive from `bench.worker.observe.products.TorchProducts`, which
-    has all that is asked about products and profiles.
+class TorchEngine(ABC):
+    """Makes a module run its way, by default PyTorch's, and proves afterwards that it did.
 
     Attributes:
         library: what multiplies matrices for it, such as `torch`; its rate is measured once.
         options: `engine_options` of the backend.
+        model: the module that `wrap` was given.
+        checkpointing: whether `wrap` was asked for it.
     """
 
-    library: str
+    library = "torch"
     options: Mapping[str, Any]
+    model: torch.nn.Module
+    checkpointing: bool
 
-    def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
+    def wrap(
+        self,
+        model: torch.nn.Module,
+        *,
+        threads: int | None,  # noqa: ARG002 - torch's own was set when the process started
+        checkpointing: bool,
+    ) -> torch.nn.Module:
         """The module to train; the engine keeps to `threads` CPU threads, or to its own default if None.
 
         With `checkpointing` it recomputes activations in the backward pass instead of keeping them; `model`
         comes with transformers' gradient checkpointing switched on then.
         """
+        self.model, self.checkpointing = model, checkpointing
+        return model
 
     def enable_own_profile(self) -> None:
         """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
+        return
 
     def own_profile(self) -> EngineProfile:
         """Ends the engine's own profile; empty for an engine whose kernels are in torch's."""
+        return EngineProfile()
 
+    @abstractmethod
     def proof(self, loss_function: str) -> dict[str, Any]:
         """What ran, after the first step.
 
@@ -49,26 +64,35 @@ class Engine(Protocol):
             LaunchFailed: status `fallback`, if something else ran, or nothing is recomputed that should be.
         """
 
-    def status_of(self, error: Exception) -> str | None:
+    def status_of(self, error: Exception) -> str | None:  # noqa: ARG002 - PyTorch runs what can be built
         """`unsupported` if the error says that the engine cannot run this model, else None."""
+        return None
 
-    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, device: torch.device) -> Multiply:
+    def prepare_product(
+        self,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        device: torch.device,  # noqa: ARG002 - the matrices are there
+    ) -> Multiply:
         """A function that multiplies two matrices, or two batches of them, as the engine does in training.
 
-        Nothing is copied or allocated at a call. Asked for after `wrap`.
+        Nothing is copied or allocated at a call. PyTorch has the second one transposed, as the weights of a
+        Linear are: in 16 bits a CPU may be several times slower otherwise. Asked for after `wrap`.
 
         Args:
             left: shape ([batch,] rows, inner), on the device and in the precision of training.
             right: shape ([batch,] inner, columns).
+            device: of both.
         """
+        multiply = torch.bmm if left.dim() == 3 else torch.mm
+        transposed = right.mT.contiguous().mT
+        result = multiply(left, transposed)
+        return lambda: multiply(left, transposed, out=result)
 
-    def describe_library(self) -> dict[str, str]:
-        """Version and build of `library`, for the record."""
 
-
-def make(name: str, options: Mapping[str, Any] | None = None) -> Engine:
+def make(name: str, options: Mapping[str, Any] | None = None) -> TorchEngine:
     """The engine called `name` with its options, some of which it reads from this process's environment."""
     os.environ.update(engine_variables(name, options or {}))
-    engine: Engine = import_module(f"bench.worker.engines.{name}").Engine()
+    engine: TorchEngine = load_choice("engines", name).Engine()
     engine.options = dict(options or {})
     return engine

@@ -7,13 +7,13 @@ import torch._dynamo.utils
 import torch._inductor.config
 
 from bench.errors import LaunchFailed
-from bench.worker.observe.products import TorchProducts
+from bench.worker.engines import TorchEngine
 
 LOSS_FUNCTION = "CompiledFunctionBackward"
 """The autograd node through which every loss that a compiled graph computed goes."""
 
 
-class Engine(TorchProducts):
+class Engine(TorchEngine):
     """Compiles the module; whatever wraps it for several ranks stays outside, as with ORTModule."""
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
@@ -36,6 +36,7 @@ class Engine(TorchProducts):
             raise LaunchFailed(
                 "fallback", f"PyTorch ran eagerly: {graphs} compiled graphs, the loss is from {loss_function}"
             )
+        times = torch._dynamo.utils.compilation_time_metrics
         breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
         return {
             "loss_function": loss_function,
@@ -43,7 +44,10 @@ class Engine(TorchProducts):
             "graphs": graphs,
             "graph_breaks": sum(breaks.values()),
             "break_reasons": sorted(breaks),
-            "compile_seconds": compile_seconds(),
+            # Dynamo's outermost clock, which holds all others
+            "compile_seconds": float(
+                sum(times.get("_compile.compile_inner", times.get("entire_frame_compile", [])))
+            ),
             # Off, unless somebody else did; a mode has them while it compiles, which is not seen here.
             "cuda_graphs": bool(torch._inductor.config.triton.cudagraphs)
             or ("mode" in self.options and next(self.model.parameters()).is_cuda),
@@ -53,9 +57,3 @@ class Engine(TorchProducts):
         """What Dynamo or Inductor raises about a model is `unsupported`."""
         module = type(error).__module__
         return "unsupported" if module.startswith(("torch._dynamo", "torch._inductor")) else None
-
-
-def compile_seconds() -> float:
-    """Seconds that this process has spent compiling: Dynamo's outermost clock, which holds all others."""
-    times = torch._dynamo.utils.compilation_time_metrics
-    return float(sum(times.get("_compile.compile_inner", times.get("entire_frame_compile", []))))

@@ -3,10 +3,10 @@
 from typing import Any
 
 from bench.errors import LaunchFailed
-from bench.worker.observe.products import TorchProducts
+from bench.worker.engines import TorchEngine
 
 
-class Engine(TorchProducts):
+class Engine(TorchEngine):
     """Leaves the module as it is."""
 
     def proof(self, loss_function: str) -> dict[str, Any]:
@@ -25,7 +25,3 @@ class Engine(TorchProducts):
                 f"{', '.join(checkpointed) or 'no module'}",
             )
         return {"loss_function": loss_function, "checkpointed": checkpointed}
-
-    def status_of(self, error: Exception) -> str | None:  # noqa: ARG002
-        """Eager PyTorch runs whatever transformers can build."""
-        return None

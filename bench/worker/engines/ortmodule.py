@@ -23,15 +23,14 @@ from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransi
 
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
+from bench.worker.engines import Multiply, TorchEngine
 from bench.worker.engines._ort_sessions import (
     check_every_session,
     limit_threads_of_every_session,
     limit_threads_of_session,
     set_session_options,
 )
-from bench.worker.observe.engine_profile import EngineKernel, EngineProfile
-from bench.worker.observe.products import Multiply
-from bench.worker.observe.time_spans import merged
+from bench.worker.observe.profile_events import EngineKernel, EngineProfile, merged
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
 
@@ -59,7 +58,7 @@ SHAPE_INFERENCE = ("onnx", "onnxruntime", "sympy")
 SIXTEEN_BITS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
-class Engine:
+class Engine(TorchEngine):
     """Wraps the module in ORTModule."""
 
     profiled = False
@@ -126,7 +125,11 @@ class Engine:
             # These two hand a node back to PyTorch's kernels; few of them are normal (embedding, dropout).
             "aten_nodes": kinds["ATen"],
             "python_nodes": kinds["PythonOp"] + kinds["PythonOpGrad"],
-            "casts_to_16_bits": sum(map(_casts_to_16_bits, graph.graph.node)),
+            "casts_to_16_bits": sum(
+                any(attribute.name == "to" and attribute.i in SIXTEEN_BITS for attribute in node.attribute)
+                for node in graph.graph.node
+                if node.op_type == "Cast"
+            ),
             "options": _read_back_options(manager),
             # What taking out padded values, and putting them back, adds to the graph.
             "sparsity_nodes": sum(kinds[name] for name in SPARSITY_NODES),
@@ -160,10 +163,6 @@ class Engine:
 
         return multiply
 
-    def describe_library(self) -> dict[str, str]:
-        """ONNX Runtime's version and build."""
-        return {"version": onnxruntime.__version__, "build": onnxruntime.get_build_info()}
-
     def _recompute_nodes(self) -> int:
         """How many nodes compute in the backward pass what the forward pass had computed before."""
         if not self.checkpointing:
@@ -195,11 +194,7 @@ class Engine:
 
 
 def _read_back_options(manager: Any) -> dict[str, int]:
-    """What ONNX Runtime says of its options.
-
-    Raises:
-        LaunchFailed: status `fallback`, if one that was asked for is not what it has.
-    """
+    """What ONNX Runtime says of its options; `fallback` if one is not what was asked for."""
     options = {
         name: int(getattr(manager._runtime_options, option.read_back))
         for name, option in ENGINE_OPTIONS["ortmodule"].items()
@@ -210,12 +205,6 @@ def _read_back_options(manager: Any) -> dict[str, int]:
         if wanted is not None and int(wanted) != value:
             raise LaunchFailed("fallback", f"ONNX Runtime has {name}={value} where {wanted} was asked for")
     return options
-
-
-def _casts_to_16_bits(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Cast" and any(
-        attribute.name == "to" and attribute.i in SIXTEEN_BITS for attribute in node.attribute
-    )
 
 
 def patch_missing_loss_hooks() -> None:

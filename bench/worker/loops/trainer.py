@@ -13,7 +13,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from bench.config.choices import DEEPSPEED
 from bench.launch.spec import WorkerSpec
-from bench.worker import sharding
+from bench.worker import load_choice
 from bench.worker.loops._watched import WatchedLoop
 from bench.worker.sharding import Batch, mean_of
 
@@ -100,7 +100,9 @@ class Loop(WatchedLoop):
         self.ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self.zero: Any = None
         if spec.sharding in DEEPSPEED:
-            self.zero = sharding.load(spec.sharding).Sharding(module, spec, device, self._start_deepspeed)
+            self.zero = load_choice("sharding", spec.sharding).Sharding(
+                module, spec, device, self._start_deepspeed
+            )
             self.zero.clips_at = NOTHING_CLIPPED
             self.optimizer = self.zero.optimizer
             self._watch_engine()

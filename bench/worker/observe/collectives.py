@@ -2,12 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from bench.results.collectives import SENT, Collective, CountedCollective, TimedCollective
 from bench.worker.rank.training import Training
@@ -26,12 +27,10 @@ WHOLE = {
     "reduce_scatter_tensor_coalesced_": ("reduce_scatter", 1),
     "broadcast_": ("broadcast", 0),
     "reduce_": ("reduce", 0),
-    "all_reduce": ("all_reduce", 0),
     "all_reduce_": ("all_reduce", 0),
     "reduce_scatter_tensor": ("reduce_scatter", 0),
-    "broadcast": ("broadcast", 0),
 }
-"""For each operator: the kind of collective, and which of its arguments is the whole tensor."""
+"""For operators that their kind does not name: the kind, and which argument is the whole tensor."""
 
 NOT_SENT = ("wait_tensor", "barrier", "monitored_barrier_")
 """Operators that send no tensor."""
@@ -53,9 +52,11 @@ class _Listener(TorchDispatchMode):
             name = func._overloadpacket.__name__
             if name not in NOT_SENT:
                 kind, place = WHOLE.get(name, (name, 0))
-                tensors = list(_tensors(args[place]))
+                tensors = [leaf for leaf in tree_leaves(args[place]) if isinstance(leaf, torch.Tensor)]
                 if tensors:
-                    self.calls[_describe(kind, tensors)] += 1
+                    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+                    asked = Collective(kind=kind, bytes=size, element_bytes=tensors[0].element_size())
+                    self.calls[asked] += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -124,20 +125,3 @@ def _prepare(collective: Collective, device: torch.device) -> Callable[[], objec
             return lambda: distributed.broadcast(whole, 0)
         case _:
             return lambda: distributed.reduce(whole, 0)
-
-
-def _tensors(argument: Any) -> Iterable[torch.Tensor]:
-    """All tensors in an argument, which may be a list of lists of them."""
-    if isinstance(argument, torch.Tensor):
-        yield argument
-    elif isinstance(argument, list | tuple):
-        for one in argument:
-            yield from _tensors(one)
-
-
-def _describe(kind: str, tensors: Sequence[torch.Tensor]) -> Collective:
-    return Collective(
-        kind=kind,
-        bytes=sum(tensor.numel() * tensor.element_size() for tensor in tensors),
-        element_bytes=tensors[0].element_size(),
-    )

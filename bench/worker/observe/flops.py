@@ -8,9 +8,8 @@ counts once. The limit that it is a share of is timed by `bench.worker.observe.p
 import copy
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -23,8 +22,8 @@ from bench.config.model import Model
 from bench.launch.messages import FlopsCounted
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape, WorkloadProduct
+from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload.feed import Batch
 from bench.worker.workload.layers import find_layers
 
 COVERED, MOST_SHAPES = 0.9, 8
@@ -35,15 +34,6 @@ MOST_BUILT = 10**9
 
 _OPERANDS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
 """Operators that multiply matrices, and which of their arguments is the first matrix."""
-
-
-@dataclass
-class Count:
-    """What one forward and backward pass takes; a multiplication and an addition are two FLOPs."""
-
-    flops: int = 0  # of everything that is counted
-    layers_flops: int | None = None  # of the repeated layers; None if there are none, or they cannot be told
-    products: Counter[Shape] = field(default_factory=Counter)  # of matrix products, by shape
 
 
 def count_step(spec: WorkerSpec, batch: Batch) -> FlopsCounted:
@@ -113,69 +103,41 @@ def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
     return chosen
 
 
-def count(model: torch.nn.Module, batch: Batch) -> Count:
+def count(model: torch.nn.Module, batch: Batch) -> "Count":
     """What one forward and backward pass of `model` takes."""
     repeated = find_layers(model)
-    tracker = _LayerTracker(repeated)
-    by_shape = _CountByShape(tracker if repeated else None)
-    # Inside, since FlopCounterMode takes composite operators apart before it counts them.
-    with tracker.watching(), by_shape, FlopCounterMode(display=False) as counter:
-        model(**batch).loss.backward()
+    counted = Count(has_layers=bool(repeated))
+    with ExitStack() as hooks:
+        for layer in repeated:
+            hooks.enter_context(layer.register_forward_pre_hook(counted.enter_layer))
+            hooks.enter_context(layer.register_forward_hook(counted.leave_layer))
+        # Inside, since FlopCounterMode takes composite operators apart before it counts them.
+        with counted, FlopCounterMode(display=False) as counter:
+            model(**batch).loss.backward()
     model.zero_grad()
-    counted = by_shape.count
     total = int(counter.get_total_flops())
-    if by_shape.total != total:  # some work escaped, and it may be the layers'
+    if counted.flops != total:  # some work escaped, and it may be the layers'
         counted.layers_flops = None
     counted.flops = total
     return counted
 
 
-class _LayerTracker:
-    """Knows whether what runs now belongs to one of `layers`, forward or backward.
+class Count(TorchDispatchMode):
+    """Counts beside FlopCounterMode, with its formulas; a multiplication and an addition are two FLOPs.
 
     torch's ModuleTracker, and with it FlopCounterMode's counts by module, takes a layer's backward pass to
     begin when the gradients of all its outputs are there. What is shared by all layers, as T5's position bias
-    is, has its gradient only at the very end. Therefore an operator of the backward pass belongs here where
-    the operator of the forward pass belongs whose gradient it computes: autograd numbers these.
+    is, has its gradient only at the very end. Therefore an operator of the backward pass belongs to a layer
+    where the operator of the forward pass does whose gradient it computes: autograd numbers these.
     """
 
-    def __init__(self, layers: Sequence[torch.nn.Module]) -> None:
-        self._layers = layers
+    def __init__(self, *, has_layers: bool) -> None:
+        super().__init__()
+        self.flops = 0  # of everything that is counted
+        self.layers_flops = 0 if has_layers else None  # of the repeated layers; None if they cannot be told
+        self.products: Counter[Shape] = Counter()  # of matrix products, by shape
         self._spans: list[tuple[int, int]] = []  # of autograd's numbers, of each call of a layer
         self._begun: list[int] = []  # of the calls that have not ended, one inside the other
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Within it the layers' calls are seen."""
-        with ExitStack() as hooks:
-            for layer in self._layers:
-                hooks.enter_context(layer.register_forward_pre_hook(self._enter_layer))
-                hooks.enter_context(layer.register_forward_hook(self._leave_layer))
-            yield
-
-    def is_in_layer(self) -> bool:
-        """Whether the operator that runs now is a layer's."""
-        node = torch._C._current_autograd_node()
-        if node is None:
-            return bool(self._begun)
-        number = node._sequence_nr()
-        return any(first <= number < end for first, end in self._spans)
-
-    def _enter_layer(self, *_: Any) -> None:
-        self._begun.append(torch.autograd._get_sequence_nr())
-
-    def _leave_layer(self, *_: Any) -> None:
-        self._spans.append((self._begun.pop(), torch.autograd._get_sequence_nr()))
-
-
-class _CountByShape(TorchDispatchMode):
-    """Counts beside FlopCounterMode, with its formulas: by shape, and inside the layers if there are any."""
-
-    def __init__(self, tracker: _LayerTracker | None) -> None:
-        super().__init__()
-        self.tracker = tracker
-        self.count = Count(layers_flops=None if tracker is None else 0)
-        self.total = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and count it."""
@@ -183,12 +145,28 @@ class _CountByShape(TorchDispatchMode):
         operator = func._overloadpacket
         if operator in flop_registry:
             flops = int(flop_registry[operator](*args, **(kwargs or {}), out_val=result))
-            self.total += flops
-            if self.tracker is not None and self.tracker.is_in_layer():
-                self.count.layers_flops = (self.count.layers_flops or 0) + flops
+            self.flops += flops
+            if self.layers_flops is not None and self._is_in_layer():
+                self.layers_flops += flops
             if (first := _OPERANDS.get(operator.__name__)) is not None:
-                self.count.products[_shape(*args[first : first + 2])] += flops
+                self.products[_shape(*args[first : first + 2])] += flops
         return result
+
+    def _is_in_layer(self) -> bool:
+        """Whether the operator that runs now is a layer's, forward or backward."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return bool(self._begun)
+        number = node._sequence_nr()
+        return any(first <= number < end for first, end in self._spans)
+
+    def enter_layer(self, *_: Any) -> None:
+        """A layer's forward pass begins."""
+        self._begun.append(torch.autograd._get_sequence_nr())
+
+    def leave_layer(self, *_: Any) -> None:
+        """A layer's forward pass has ended."""
+        self._spans.append((self._begun.pop(), torch.autograd._get_sequence_nr()))
 
 
 def _shape(left: torch.Tensor, right: torch.Tensor) -> Shape:

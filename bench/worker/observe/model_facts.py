@@ -31,9 +31,6 @@ def find_facts(spec: WorkerSpec) -> ModelFacts:
 
     With checkpointing the backward pass keeps one layer's activations at a time, beside what the forward
     pass keeps.
-
-    Raises:
-        LaunchFailed: as `models.build`.
     """
     facts = _count_somehow(spec)
     if not (spec.checkpointing and facts.layers):
@@ -49,9 +46,6 @@ def _count_somehow(spec: WorkerSpec) -> ModelFacts:
     Shapes have no numbers, and some models look at numbers. BART draws one in training, to leave out a
     layer: it is counted as in evaluation, where what dropout would keep is missing. DeBERTa looks at the
     labels: it is counted with the sum of its outputs as loss.
-
-    Raises:
-        LaunchFailed: as `models.build`.
     """
     for training, labelled in ((True, True), (False, True), (True, False)):
         try:

@@ -4,20 +4,16 @@ Together they are the device's limit, measured and not read off a data sheet. Al
 as they do in training.
 """
 
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import torch
 
 from bench.results.records import Product, Shape
-from bench.worker.observe.engine_profile import EngineProfile
+from bench.worker.engines import Multiply
+from bench.worker.rank.training import Training
 from bench.worker.workload.precision import SIXTEEN_BITS
-
-if TYPE_CHECKING:  # which imports the engines, and they this
-    from bench.worker.rank.training import Training
 
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
 """Widths of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
@@ -28,23 +24,15 @@ WARM_UP, WINDOW = 0.1, 0.15
 READING = 0.01
 """Seconds between two looks at the clock, about, so that waiting for a GPU takes next to nothing of them."""
 
-_TELLING = re.compile(r"Math Kernel|MKL-DNN|oneDNN|OpenMP|BLAS|LAPACK")
-"""In the lines of torch's build that say what multiplies matrices."""
-
-_SETTINGS = re.compile(r"\b((?:BLAS|LAPACK)_INFO=\w+|USE_(?:MKL|MKLDNN|OPENMP|CUDA)=\w+)")
-
-Multiply = Callable[[], object]
-"""Multiplies two matrices that are fixed, once."""
-
 Prepare = Callable[[torch.Tensor, torch.Tensor, torch.device], Multiply]
-"""Makes that of two matrices, or of two batches of them, on their device."""
+"""`prepare_product` of an engine."""
 
 
 def time_products(
     prepare: Prepare,
     shapes: Sequence[Shape],
     precision: str,
-    training: "Training",
+    training: Training,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[list[Product], list[str]]:
     """The quickest products of large squares and of every one of `shapes`, and why some are missing.
@@ -78,7 +66,7 @@ class _Timer:
     """Times one shape after the other and knows the best rate so far; arguments as of `time_products`."""
 
     def __init__(
-        self, prepare: Prepare, dtype: torch.dtype, training: "Training", clock: Callable[[], float]
+        self, prepare: Prepare, dtype: torch.dtype, training: Training, clock: Callable[[], float]
     ) -> None:
         self._prepare = prepare
         self._dtype = dtype
@@ -142,54 +130,3 @@ class _Timer:
             torch.randn(*batch, shape.rows, shape.inner, device=self._training.device, dtype=self._dtype),
             torch.randn(*batch, shape.inner, shape.columns, device=self._training.device, dtype=self._dtype),
         )
-
-
-class TorchProducts:
-    """What an engine that leaves kernels to PyTorch says about them."""
-
-    library = "torch"
-    options: Mapping[str, Any]
-
-    def wrap(
-        self,
-        model: torch.nn.Module,
-        *,
-        threads: int | None,  # noqa: ARG002 - torch's own was set when the process started
-        checkpointing: bool,
-    ) -> torch.nn.Module:
-        """Leave the module as it is."""
-        self.model, self.checkpointing = model, checkpointing
-        return model
-
-    def enable_own_profile(self) -> None:
-        """Every operator is in torch's profile."""
-
-    def own_profile(self) -> EngineProfile:
-        """An empty one."""
-        return EngineProfile()
-
-    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, _: torch.device) -> Multiply:
-        """Multiplies both into a result that is there, so that nothing is allocated.
-
-        The second one lies transposed, as the weights of a Linear do: in 16 bits a CPU may be several times
-        slower otherwise.
-        """
-        multiply = torch.bmm if left.dim() == 3 else torch.mm
-        transposed = right.mT.contiguous().mT
-        result = multiply(left, transposed)
-        return lambda: multiply(left, transposed, out=result)
-
-    def describe_library(self) -> dict[str, str]:
-        """PyTorch's version, what it was built with, and the instructions that its own kernels use."""
-        return {
-            "version": str(torch.__version__),  # of a class of its own
-            "build": describe_build(torch.__config__.show()),
-            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        }
-
-
-def describe_build(configuration: str) -> str:
-    """The parts of `torch.__config__.show()` about matrix products, without the compiler's many flags."""
-    lines = [line.strip(" -") for line in configuration.splitlines() if "Build settings" not in line]
-    chosen = [line for line in lines if _TELLING.search(line)]
-    return "; ".join([*chosen, *_SETTINGS.findall(configuration)])

@@ -3,31 +3,35 @@
 Every moment of a step is counted once. On a CPU an operator has the time of the rank's main thread in which
 it ran itself, without what it called. Where the main thread ran no operator at all, it either waited for
 other ranks, which the threads of the communication library show, or was in Python and the framework. What
-counts on a device stands in `bench.worker.observe.device_profile`. Where ONNX Runtime ran, its own profile
+counts on a device stands in `bench.worker.observe.profile_events`. Where ONNX Runtime ran, its own profile
 says which of its kernels did.
 """
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from bench.machine.telemetry.host_memory import host_bytes
 from bench.results.operator_kinds import HOST, WAITING, ProfiledRound
-from bench.worker.observe.device_profile import (
+from bench.worker.observe.profile_events import (
     ENGINE_CALLS,
     OPTIMIZER,
     STEP,
     Event,
+    Interval,
+    Spent,
     Work,
     divide_step,
     interval_of_step,
+    merged,
+    overlap,
 )
-from bench.worker.observe.heap_room import HeapRoom
-from bench.worker.observe.spent import Spent
-from bench.worker.observe.time_spans import Interval, merged, overlap
 from bench.worker.rank.training import Training
 
 SETTLING_SECONDS = 0.05
@@ -36,13 +40,21 @@ SETTLING_SECONDS = 0.05
 COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 """Beginnings of the names of what the communication library's own threads do."""
 
+FIRST_BYTES = 128 << 20
+"""What is taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
+
+MISSED_BYTES = 4 << 20
+"""What a step may still take from the system: 4 ms on a slow machine."""
+
+SHARE_OF_FREE = 0.5
+"""All processes together take at most this share of what is free at first: where small things come to lie at
+its end, a heap grows by the whole room at every step."""
+
 
 class StepProfiler:
     """Profiles steps, a few in each round, and says in the end where the time of every round went.
 
-    Args:
-        training: takes the steps; on CUDA the seconds are the device's.
-        processes: that are profiled side by side on this machine, this one included.
+    On CUDA the seconds are the device's. So many `processes` are profiled side by side on this machine.
     """
 
     def __init__(self, training: Training, processes: int) -> None:
@@ -217,3 +229,46 @@ def _without_children(event: Any) -> list[Interval]:
 def _interval(event: Any) -> Interval:
     """In nanoseconds since the profile began; torch has made microseconds of them."""
     return round(1e3 * event.time_range.start), round(1e3 * event.time_range.end)
+
+
+class HeapRoom:
+    """Takes memory from the system ahead of a step, and more of it as long as steps need more.
+
+    A profiler, torch's and ONNX Runtime's alike, keeps its events in the heap, between large tensors, which
+    then no longer fit where they were. Memory that is new to the process costs far more than what is computed
+    in it: with a GPT-2 of two layers, 100 MiB of it add 100 ms to a step of 400 ms, whichever operator needs
+    it. Steps that are timed without a profiler take next to none.
+
+    So many `processes` do so on this machine.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._left = int(psutil.virtual_memory().available * SHARE_OF_FREE / processes)
+        self.bytes = min(FIRST_BYTES, self._left)
+        self.sufficed = True  # in the latest step
+
+    def make_room(self) -> None:
+        """Take memory, write to it, and leave it to the allocator, unless that would be too much in all."""
+        if self.bytes > self._left:
+            return
+        before = _bytes_taken()
+        with contextlib.suppress(RuntimeError):  # no memory to spare
+            torch.empty(self.bytes, dtype=torch.uint8).fill_(1)
+        self._left -= _bytes_taken() - before
+
+    @contextlib.contextmanager
+    def growing_if_needed(self) -> Iterator[None]:
+        """For a step: if it takes memory from the system, the room is twice as large from then on."""
+        before = _bytes_taken()
+        yield
+        self.sufficed = _bytes_taken() - before <= MISSED_BYTES
+        if not self.sufficed and 2 * self.bytes <= self._left:
+            self.bytes *= 2
+
+
+def _bytes_taken() -> int:
+    """What this process holds in memory, of which the tuned allocator gives nothing back to the system.
+
+    Page faults do not tell: with transparent huge pages a single one takes 2 MiB.
+    """
+    return host_bytes() or 0

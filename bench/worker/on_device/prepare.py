@@ -7,6 +7,7 @@ optimizer by `onnxruntime.training.artifacts`.
 import gc
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.worker.on_device.files import BATCHES, OPTIMIZER, DeviceFiles, batch_key
 from bench.worker.rank.child import answer_parent
-from bench.worker.sharding import trained_by_name
+from bench.worker.sharding import Batch, trained_by_name
 from bench.worker.state import initial_state
 from bench.worker.workload import feeds
 from bench.worker.workload import model as models
-from bench.worker.workload.feed import Batch, Feed
+from bench.worker.workload.feeds import Feed
 
 OPSET = 15
 """The last in which torch writes a layer normalisation as operators that ONNX Runtime 1.19.2 differentiates
@@ -44,21 +45,6 @@ MODE, TORCH_MODE = "adam_mode", 0
 """Its attribute that says whose AdamW it is, and torch's (ONNX Runtime's docs/ContribOperators.md)."""
 
 
-class WithLoss(torch.nn.Module):
-    """The model with the batch's entries as arguments, and its share of a step's loss as the only output."""
-
-    def __init__(self, model: torch.nn.Module, inputs: Sequence[str], micro_batches: int) -> None:
-        super().__init__()
-        self.model = model
-        self.inputs = inputs
-        self.micro_batches = micro_batches
-
-    def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        """The loss, so that the gradients of a step's micro-batches add up to their mean."""
-        loss: torch.Tensor = self.model(**dict(zip(self.inputs, values, strict=True))).loss
-        return loss / self.micro_batches if self.micro_batches > 1 else loss
-
-
 class FirstOutput(onnxblock.Block):
     """The loss that the exported model has already."""
 
@@ -67,12 +53,14 @@ class FirstOutput(onnxblock.Block):
         return loss
 
 
-def prepare(spec: WorkerSpec, folder: Path) -> DeviceFiles:
+def prepare(folder: Path, spec_path: Path) -> DeviceFiles:
     """Write artifacts and batches into `folder`, and return what is known of them.
 
     Raises:
         LaunchFailed: status `unsupported`, if ONNX Runtime cannot train this model so.
     """
+    gc.disable()  # it would only cost time
+    spec = WorkerSpec.load(spec_path)
     onnxruntime.set_default_logger_severity(3)  # else a line for every optimisation that it tries
     torch.set_num_threads(spec.threads)
     torch.manual_seed(spec.seed)
@@ -87,11 +75,11 @@ def prepare(spec: WorkerSpec, folder: Path) -> DeviceFiles:
     feed = feeds.make(spec, model, rank=0, world_size=1, pinned=False)
     batches = _batches(spec, feed)
     inputs = list(batches[0])
-    wrapped = WithLoss(model, inputs, spec.grad_accum).train()
+    compute = partial(compute_share, micro_batches=spec.grad_accum)
+    wrapped = models.Positional(model, inputs, compute).train()
     trained = {f"model.{name}": name for name, _ in trained_by_name(model)}
     exported = _export(wrapped, batches[0], folder)
     _generate(exported, list(trained), folder, spec)
-    _update_as_torch_does(folder / OPTIMIZER)
     save_file(
         {
             batch_key(number, name): value.contiguous()
@@ -109,8 +97,14 @@ def prepare(spec: WorkerSpec, folder: Path) -> DeviceFiles:
         parts=spec.accumulate,
         inputs=inputs,
         names=trained,
-        optimizer=_update_attributes(folder / OPTIMIZER),
+        optimizer=_update_as_torch_does(folder / OPTIMIZER),
     )
+
+
+def compute_share(model: torch.nn.Module, batch: Batch, *, micro_batches: int) -> torch.Tensor:
+    """A micro-batch's share of a step's loss, so that the gradients of all add up to their mean."""
+    loss: torch.Tensor = model(**batch).loss
+    return loss / micro_batches if micro_batches > 1 else loss
 
 
 def _batches(spec: WorkerSpec, feed: Feed) -> list[Batch]:
@@ -122,7 +116,7 @@ def _batches(spec: WorkerSpec, feed: Feed) -> list[Batch]:
     return every[: distinct * spec.accumulate]
 
 
-def _export(wrapped: WithLoss, batch: Batch, folder: Path) -> onnx.ModelProto:
+def _export(wrapped: models.Positional, batch: Batch, folder: Path) -> onnx.ModelProto:
     """The model with its loss as ONNX; weights keep their names, since nothing is folded."""
     path = folder / EXPORTED
     torch.onnx.export(
@@ -162,11 +156,14 @@ def _generate(exported: onnx.ModelProto, trained: Sequence[str], folder: Path, s
     )
 
 
-def _update_as_torch_does(path: Path) -> None:
-    """Switch the optimizer model to torch's AdamW.
+def _update_as_torch_does(path: Path) -> dict[str, float | int]:
+    """Switch the optimizer model to torch's AdamW; the attributes of its updates, read back from the file.
 
     It comes with that of older transformers, which adds eps before the bias is corrected and decays weights
     after the update.
+
+    Raises:
+        LaunchFailed: not all updates have the same attributes.
     """
     model = onnx.load(path)
     for node in model.graph.node:
@@ -175,29 +172,15 @@ def _update_as_torch_does(path: Path) -> None:
             del node.attribute[:]
             node.attribute.extend([*others, onnx.helper.make_attribute(MODE, TORCH_MODE)])
     onnx.save(model, path)
-
-
-def _update_attributes(path: Path) -> dict[str, float | int]:
-    """Attributes of the operators that update weights; all have the same.
-
-    Raises:
-        LaunchFailed: they have not.
-    """
-    nodes = [one for one in onnx.load(path).graph.node if one.op_type == UPDATE]
     updates: list[dict[str, Any]] = [
         {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
-        for node in nodes
+        for node in onnx.load(path).graph.node
+        if node.op_type == UPDATE
     ]
     if not updates or any(update != updates[0] for update in updates):
         raise LaunchFailed("invalid", f"the optimizer model has {len(updates)} different updates")
     return updates[0]
 
 
-def main(folder: Path, spec_path: Path) -> DeviceFiles:
-    """Prepare without Python's garbage collector, which would only cost time."""
-    gc.disable()
-    return prepare(WorkerSpec.load(spec_path), folder)
-
-
 if __name__ == "__main__":
-    answer_parent(main, refusal="no artifacts for training on a device could be made")
+    answer_parent(prepare, refusal="no artifacts for training on a device could be made")

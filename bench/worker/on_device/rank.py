@@ -12,9 +12,8 @@ from bench.launch.importing import garbage_collector_off
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Shape
 from bench.worker.on_device.files import BATCHES, CHECKPOINT, DeviceFiles
-from bench.worker.rank.child import ask_child
+from bench.worker.rank.child import ask_child, request_export
 from bench.worker.rank.rank import Rank
-from bench.worker.state.export_request import request_export
 
 if TYPE_CHECKING:
     from bench.worker.on_device.training import DeviceTraining
@@ -24,12 +23,7 @@ NO_PROFILE = "ONNX Runtime's API for devices hands out no profile of a step"
 
 
 class DeviceRank(Rank):
-    """Its training has no torch.
-
-    Args:
-        spec: what is trained, and how.
-        spec_path: the file that it was read from.
-    """
+    """Its training has no torch; the spec was read from the file `spec_path`."""
 
     training: "DeviceTraining"
 
@@ -78,11 +72,7 @@ class DeviceRank(Rank):
         return built
 
     def _check(self) -> None:
-        """Refuse what a device does not do.
-
-        Raises:
-            LaunchFailed: status `unsupported`.
-        """
+        """Refuse what a device does not do, as `unsupported`."""
         spec = self.spec
         others = {
             "device=cuda": spec.device != "cpu",
@@ -126,7 +116,7 @@ class DeviceRank(Rank):
 
     def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:  # noqa: ARG002 - none is timed
         """Nothing but whole graphs can be run."""
-        return messages.ProductsTimed(products=[], build={}, absent=["its products are not timed alone"])
+        return messages.ProductsTimed(products=[], absent=["its products are not timed alone"])
 
     def export(self, folder: str) -> messages.ModelExported:
         """Put what was trained into the model it was made of: its own graphs have the loss as only output."""

@@ -31,7 +31,7 @@ from bench.worker.on_device.files import (
     artifact_bytes,
     batch_key,
 )
-from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
+from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining
 from bench.worker.state.tensor_differences import compare, norm
 
 NOT_HERE = ("torch", "transformers")
@@ -121,16 +121,13 @@ class DeviceTraining(AnyTraining):
         for inputs in micro_batches:
             loss += float(self._module(*inputs).numpy())
         if self.watches_gradient:
-            self._look_at_gradient()
+            gradients = dict(self._gradients())
+            self.gradient_norm = norm(np.array([norm(gradient) for gradient in gradients.values()]))
+            if self.gradient_kind is not None:
+                self.compare(self.gradient_kind, gradients)
         self._optimizer.step()
         self._module.lazy_reset_grad()
         return loss
-
-    def _look_at_gradient(self) -> None:
-        gradients = dict(self._gradients())
-        self.gradient_norm = norm(np.array([norm(gradient) for gradient in gradients.values()]))
-        if self.gradient_kind is not None:
-            self.compare(self.gradient_kind, gradients)
 
     def compare(self, kind: str, arrays: Mapping[str, npt.NDArray[np.float32]]) -> None:
         """Add to `differences` how far tensors of a kind are from the expected ones."""

@@ -15,7 +15,7 @@ from torch.optim.optimizer import _default_to_fused_or_foreach
 from bench.config.choices import OTHER_UPDATES
 from bench.config.training import Adam
 from bench.errors import LaunchFailed
-from bench.worker.rank.choices import load_choice
+from bench.worker import load_choice
 
 HYPERPARAMETERS = ("lr", "betas", "eps", "weight_decay")
 """By torch's names."""
@@ -25,11 +25,7 @@ ASKED = {"adamw_forloop": "for-loop", "adamw_foreach": "foreach", "adamw_fused":
 
 
 def check_sharding(name: str, sharding: str) -> None:
-    """Refuse an optimizer that looks at whole parameters where the sharding gives it parts of a flat one.
-
-    Raises:
-        LaunchFailed: status `unsupported`.
-    """
+    """Refuse as `unsupported` an optimizer of whole parameters where the sharding gives it parts of them."""
     if name in OTHER_UPDATES and sharding != "ddp":
         raise LaunchFailed(
             "unsupported",
@@ -42,11 +38,8 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
     """AdamW with decoupled weight decay (Loshchilov & Hutter 2017), in the implementation `name`.
 
     Or an optimizer of `bench.config.choices.OTHER_UPDATES`, with what it has of AdamW's hyperparameters.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if a package is missing.
     """
-    module = load_choice("optimizer", name)
+    module = load_choice("optimizers", name)
     optimizer: torch.optim.Optimizer = module.build(parameters, **_hyperparameters(module, adam))
     return optimizer
 
@@ -80,7 +73,7 @@ def proof(
         {key: _plain(value) for key, value in group.items() if key != "params"}
         for group in optimizer.param_groups
     ]
-    wanted = _hyperparameters(load_choice("optimizer", name), adam)
+    wanted = _hyperparameters(load_choice("optimizers", name), adam)
     for group in groups:
         for key, value in wanted.items():
             if not _are_equal(group.get(key), value):
@@ -98,17 +91,14 @@ def find_implementation(optimizer: torch.optim.Optimizer, updated: list[torch.Te
     """
     if not isinstance(optimizer, torch.optim.AdamW):
         return None
-    return ", ".join(sorted({_implementation_of(group, updated) for group in optimizer.param_groups}))
-
-
-def _implementation_of(group: dict[str, Any], updated: list[torch.Tensor]) -> str:
-    fused, foreach = group["fused"], group["foreach"]
-    if fused is None and foreach is None:
-        # torch, too, never takes the fused one by itself.
-        fused, foreach = _default_to_fused_or_foreach(updated, group["differentiable"], use_fused=False)
-    if fused:
-        return "fused"
-    return "foreach" if foreach else "for-loop"
+    chosen = set()
+    for group in optimizer.param_groups:
+        fused, foreach = group["fused"], group["foreach"]
+        if fused is None and foreach is None:
+            # torch, too, never takes the fused one by itself.
+            fused, foreach = _default_to_fused_or_foreach(updated, group["differentiable"], use_fused=False)
+        chosen.add("fused" if fused else "foreach" if foreach else "for-loop")
+    return ", ".join(sorted(chosen))
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -14,9 +14,15 @@ import msgspec
 from bench.errors import LONGEST_MESSAGE, LaunchFailed
 from bench.launch.fate import last_error, tells_of_memory
 from bench.launch.lifeline import die_with
-from bench.launch.messages import Failed
+from bench.launch.messages import Failed, ModelExported
+from bench.launch.spec import WorkerSpec
 
 ANSWER = "answer.json"
+
+SPEC, TRAINED, BATCH = "spec.json", "trained.safetensors", "batch.safetensors"
+"""What lies in the folder beside the exported model until that is done."""
+
+EXPORTER = "bench.worker.state.exporting"
 
 T = TypeVar("T")
 
@@ -24,11 +30,7 @@ T = TypeVar("T")
 def ask_child(module: str, folder: Path, answer: type[T], *arguments: Path) -> T:
     """Run `python -m MODULE PARENT FOLDER ARGUMENT …`, which calls `answer_parent`, and wait for its answer.
 
-    Args:
-        module: of the program.
-        folder: in which it answers.
-        answer: a tagged struct.
-        arguments: others of its command line.
+    It answers with a tagged struct in `folder`.
 
     Raises:
         LaunchFailed: it failed, with its reason.
@@ -43,6 +45,36 @@ def ask_child(module: str, folder: Path, answer: type[T], *arguments: Path) -> T
     if isinstance(received, Failed):
         raise LaunchFailed(received.status, received.message, received.details)
     return received
+
+
+def request_export(
+    folder: Path,
+    spec: WorkerSpec,
+    save_file: Callable[[dict[str, Any], Path], None],
+    *,
+    trained: Mapping[str, Any],
+    batch: Mapping[str, Any],
+) -> ModelExported:
+    """Write down what was trained and have it exported.
+
+    Args:
+        folder: where the exported model, its inputs and its outputs go.
+        spec: what was trained; the weights that it began with are still there.
+        save_file: of safetensors, for arrays or for tensors.
+        trained: weights and buffers by their names in the model; the others are as they were.
+        batch: a micro-batch, for the inputs.
+
+    Raises:
+        LaunchFailed: status `unsupported`, if the exporter cannot do it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.save(folder / SPEC)
+    save_file(dict(trained), folder / TRAINED)
+    save_file(dict(batch), folder / BATCH)
+    exported = ask_child(EXPORTER, folder, ModelExported)
+    for name in (TRAINED, BATCH):
+        (folder / name).unlink()
+    return exported
 
 
 def answer_parent(compute: Callable[..., object], *, refusal: str) -> NoReturn:
@@ -83,9 +115,13 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 _BEFORE_REASON = re.compile(
-    r".*/onnxruntime_src/.*?(?:\[ONNXRuntimeError\] : \d+ : |was false\. )", re.DOTALL
+    r".*/onnxruntime_src/.*?(?:\[ONNXRuntimeError\] : \d+ : |(?=\S+ \S+ \S+ was false\.\s*$)|was false\. )",
+    re.DOTALL,
 )
-"""A source file of ONNX Runtime's and a C++ signature: they stand before the reason and are longer."""
+"""A source file of ONNX Runtime's and a C++ signature: they stand before the reason and are longer.
+
+Some conditions have no reason; then the condition stays.
+"""
 
 
 def in_a_line(error: Exception) -> str:

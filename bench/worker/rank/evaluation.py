@@ -6,9 +6,10 @@ import torch.distributed
 from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
+from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload import text_windows
-from bench.worker.workload.feed import Batch, tensors
+from bench.worker.workload.feeds import tensors
 
 AT_ONCE = 8
 """Samples in a forward pass."""

@@ -42,11 +42,7 @@ def proof(blas: str) -> dict[str, Any]:
 
 
 def check_full(path: str | None, *, preloaded: bool) -> None:
-    """Refuse a path of MKL that is not the full one; `preloaded`: our library is in this process.
-
-    Raises:
-        LaunchFailed: status `fallback`.
-    """
+    """Raise `LaunchFailed` unless it is the full path; `preloaded`: our library is in this process."""
     if path is None:
         problem = "this torch does not multiply with MKL"
     elif not preloaded:

@@ -4,9 +4,9 @@ import gc
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -17,9 +17,92 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank.any_training import AnyTraining
 from bench.worker.rank.child import in_a_line, is_out_of_memory
 from bench.worker.state import checkpoint_files
+
+TORCH_PEAKS = ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes")
+
+
+class AnyTraining(Protocol):
+    """A model that is ready to step. Without more words it is trained on one rank of a CPU, without torch.
+
+    Attributes:
+        imported_at: what `time.perf_counter` said when all libraries were imported, before there was a model.
+        loaded_bytes: of the files that it starts from.
+        weights: what of a checkpoint was not used, and what was new for the task.
+        absent: why a figure of `torch_peaks` is None, by its name.
+        feed: where batches come from, a `bench.worker.workload.feeds.Feed`.
+        engine: what executes; it has `library` and `status_of` of `bench.worker.engines.TorchEngine`.
+    """
+
+    imported_at: float
+    host_runtime_bytes: int | None
+    loaded_bytes: int
+    attention: str
+    weights: str
+    parameters: int
+    trainable_parameters: int
+    absent: dict[str, str]
+    feed: Any
+    engine: Any
+
+    def steps(self, count: int) -> Iterable[Any]:
+        """The micro-batches of the next `count` steps; a loader's are made while they are taken."""
+        steps: Iterable[Any] = self.feed.steps(count)
+        return steps
+
+    def step(self, micro_batches: Any) -> Any:
+        """One optimizer step; its mean loss."""
+
+    def step_until_applied(self, micro_batches: Any) -> Any:
+        """A step that changes the weights: every step of fp32 does."""
+        return self.step(micro_batches)
+
+    def room_for_losses(self, steps: int) -> Any:
+        """Where the losses of `steps` steps go, shape (steps,)."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything it was given."""
+        return
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        return
+
+    def reset_peaks(self) -> None:
+        """Start torch's peak counters anew."""
+        return
+
+    def free_cached(self) -> None:
+        """Release what torch's caching allocator keeps unused."""
+        return
+
+    def allocator_retries(self) -> int | None:
+        """How often torch's allocator freed all it kept, and tried again; None where there is none."""
+        return None
+
+    def torch_peaks(self) -> tuple[int | None, int | None]:
+        """Peak allocated and reserved bytes of torch's caching allocator; None where there is none."""
+        return None, None
+
+    def loss_scaling(self) -> dict[str, Any]:
+        """The loss's scale, and how many steps were skipped since this was asked before; None but in fp16."""
+        return {"loss_scale": None, "skipped_steps": None}
+
+    def proof(self) -> dict[str, Any]:
+        """What really ran, after the first step; `LaunchFailed` if it is not what was asked for."""
+
+    def weights_bytes(self) -> int:
+        """Bytes of weights on this rank: the model's, and what the optimizer updates if that is a copy."""
+
+    def optimizer_state_bytes(self) -> int:
+        """Bytes of optimizer state on this rank."""
+
+    def save_state(self, folder: Path) -> None:
+        """Write this rank's part of a checkpoint; `unsupported` under a loop that keeps its own."""
+
+    def load_state(self, folder: Path) -> None:
+        """Take weights, optimizer's state, loss scaling and generators from a checkpoint."""
 
 
 class Rank(ABC):
@@ -52,11 +135,7 @@ class Rank(ABC):
         self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
     def answer(self, request: messages.Request[messages.A]) -> messages.A:
-        """Do what the coordinator asks.
-
-        Raises:
-            LaunchFailed: status `unsupported`, if this rank has no method for it.
-        """
+        """Do what the coordinator asks; `unsupported` if this rank has no method for it."""
         method = getattr(self, request.name, None)
         if method is None:
             reason = f"engine={self.spec.engine} has no answer to {request.name}"
@@ -195,7 +274,7 @@ class Rank(ABC):
 
     def use_first_batches(self, count: int) -> messages.Done:
         """Cycle through the first `count` micro-batches from now on."""
-        self.training.use_first_batches(count)
+        self.training.feed.repeat_first(count)
         return messages.Done()
 
     def status_of(self, error: Exception) -> str:

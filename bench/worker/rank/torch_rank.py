@@ -13,9 +13,8 @@ from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.results.collectives import Collective
 from bench.results.records import Shape
-from bench.worker.rank.child import in_a_line
+from bench.worker.rank.child import in_a_line, request_export
 from bench.worker.rank.rank import Rank
-from bench.worker.state.export_request import request_export
 
 if TYPE_CHECKING:
     from bench.worker.observe.step_profile import StepProfiler
@@ -115,7 +114,7 @@ class TorchRank(Rank):
 
         engine, precision = self.training.engine, self.spec.precision.name
         products, absent = time_products(engine.prepare_product, shapes, precision, self.training)
-        return messages.ProductsTimed(products=products, build=engine.describe_library(), absent=absent)
+        return messages.ProductsTimed(products=products, absent=absent)
 
     def export(self, folder: str) -> messages.ModelExported:
         """Export what was trained, by torch's own exporter; rank 0 alone."""
@@ -131,7 +130,7 @@ class TorchRank(Rank):
         from bench.worker.sharding import held
 
         # The same for all: the reference has trained on more of them, since it counted FLOPs.
-        self.training.use_first_batches(1)
+        self.training.feed.repeat_first(1)
         (first, *_), *_ = self.training.steps(1)
         return request_export(
             Path(folder),

@@ -10,14 +10,13 @@ import torch.distributed
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
-from bench.worker import engines, optimizers, sharding
+from bench.worker import engines, load_choice, optimizers, sharding
 from bench.worker.rank import mkl_path
-from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
-from bench.worker.rank.choices import load_choice
+from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining
+from bench.worker.sharding import Batch
 from bench.worker.state import initial_state
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
-from bench.worker.workload.feed import Batch
 
 MOST_SKIPPED = 64
 """Steps in a row whose gradient may overflow, each halving the loss's scale: after that, none would help."""
@@ -36,7 +35,7 @@ class Training(AnyTraining):
         self.engine = engines.make(spec.engine, spec.engine_options)
         if spec.profiled_groups:
             self.engine.enable_own_profile()
-        sharded_by = sharding.load(spec.sharding)
+        sharded_by = load_choice("sharding", spec.sharding)
         self.imported_at = time.perf_counter()
         self.host_runtime_bytes = host_bytes()
         model = models.build(
@@ -66,7 +65,7 @@ class Training(AnyTraining):
             threads=spec.threads if spec.holds_threads else None,
             checkpointing=spec.checkpointing,
         )
-        makes_steps = sharded_by.Sharding if spec.loop == "bare" else load_choice("loop", spec.loop).Loop
+        makes_steps = sharded_by.Sharding if spec.loop == "bare" else load_choice("loops", spec.loop).Loop
         self.sharding: sharding.Sharding = makes_steps(module, spec, self.device)
         self.named_buffers = module.named_buffers
         self._weights = module.parameters
@@ -76,17 +75,19 @@ class Training(AnyTraining):
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""
-        return self._slowed_step(micro_batches) if self.spec.slowed_by else self._step(micro_batches)
-
-    def _step(self, micro_batches: list[Batch]) -> torch.Tensor:
-        return self.sharding.step(self.on_device(micro_batches))
+        if not self.spec.slowed_by:
+            return self.sharding.step(self.on_device(micro_batches))
+        # Longer by this share; the core stays as busy as under a slow engine.
+        start = time.perf_counter()
+        loss = self.sharding.step(self.on_device(micro_batches))
+        self.synchronize()
+        end = time.perf_counter()
+        while time.perf_counter() < end + self.spec.slowed_by * (end - start):
+            pass
+        return loss
 
     def step_until_applied(self, micro_batches: list[Batch]) -> torch.Tensor:
-        """A step that changes the weights: in fp16 taken again until no gradient overflows.
-
-        Raises:
-            LaunchFailed: status `diverged`, if it overflows at every scale.
-        """
+        """A step that changes the weights: in fp16 taken until no gradient overflows, or else `diverged`."""
         for _ in range(MOST_SKIPPED):
             before = self.sharding.skipped_steps()
             loss = self.step(micro_batches)
@@ -105,16 +106,6 @@ class Training(AnyTraining):
             {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
             for batch in micro_batches
         ]
-
-    def _slowed_step(self, micro_batches: list[Batch]) -> torch.Tensor:
-        """A step made longer by the share `spec.slowed_by`; it keeps the core busy as a slow engine would."""
-        start = time.perf_counter()
-        loss = self._step(micro_batches)
-        self.synchronize()
-        end = time.perf_counter()
-        while time.perf_counter() < end + self.spec.slowed_by * (end - start):
-            pass
-        return loss
 
     def room_for_losses(self, steps: int) -> torch.Tensor:
         """Where the losses of `steps` steps go, shape (steps,), on the device.
@@ -197,9 +188,10 @@ class Training(AnyTraining):
         return optimizers.state_bytes(self.sharding.optimizer)
 
     def save_state(self, folder: Path) -> None:
-        """Write this rank's part of a checkpoint."""
+        """Write this rank's part of a checkpoint, the states of torch's generators included."""
         self.sharding.save_state(folder)
-        torch.save(self._random_states(), folder / f"random-{self.rank}.pt")
+        on_cuda = {"cuda": torch.cuda.get_rng_state(self.device)} if self._on_cuda else {}
+        torch.save({"cpu": torch.get_rng_state(), **on_cuda}, folder / f"random-{self.rank}.pt")
 
     def load_state(self, folder: Path) -> None:
         """Take weights, optimizer's state, loss scaling and torch's generators from a checkpoint."""
@@ -208,11 +200,6 @@ class Training(AnyTraining):
         torch.set_rng_state(states["cpu"])
         if self._on_cuda:
             torch.cuda.set_rng_state(states["cuda"], self.device)
-
-    def _random_states(self) -> dict[str, torch.Tensor]:
-        """States of the generators that dropout draws from."""
-        on_cuda = {"cuda": torch.cuda.get_rng_state(self.device)} if self._on_cuda else {}
-        return {"cpu": torch.get_rng_state(), **on_cuda}
 
     @property
     def _on_cuda(self) -> bool:
@@ -231,7 +218,10 @@ def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
         return torch.device("cpu")
     device = torch.device("cuda", local_rank)
     torch.cuda.set_device(device)
-    _check_identity(spec.device_uuids[local_rank], device)
+    wanted = spec.device_uuids[local_rank]
+    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+    if wanted.startswith("GPU-") and uuid != wanted:  # for a MIG slice CUDA's name is not NVML's
+        raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
     precision.check_capability(
         spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
     )
@@ -240,10 +230,3 @@ def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
     torch.backends.cuda.matmul.allow_tf32 = spec.precision.name == "tf32"
     torch.backends.cudnn.allow_tf32 = spec.precision.name == "tf32"
     return device
-
-
-def _check_identity(wanted: str, device: torch.device) -> None:
-    """NVML's name of the device must be CUDA's; for a MIG slice CUDA gives another."""
-    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-    if wanted.startswith("GPU-") and uuid != wanted:
-        raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")

@@ -2,17 +2,16 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
 import torch
 
 from bench.errors import LaunchFailed
-from bench.worker.optimizers import class_path
 
 Batch = dict[str, torch.Tensor]
+"""A micro-batch: the names of the model's inputs, each a tensor whose first axis is the sample."""
+
 ReadGradients = Callable[[Iterable[tuple[str, torch.Tensor]]], None]
 
 
@@ -87,11 +86,6 @@ class Sharding(Protocol):
         """
 
 
-def load(name: str) -> ModuleType:
-    """Import the sharding called `name`, and with it the libraries that it needs."""
-    return import_module(f"bench.worker.sharding.{name}")
-
-
 def trained_by_name(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
     """The parameters that an optimizer gets, by their names in the model."""
     return ((name, one) for name, one in module.named_parameters() if one.requires_grad)
@@ -129,19 +123,10 @@ def held(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def fill(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Copy weights and buffers into a model; what is not among them stays as it is.
-
-    Raises:
-        LaunchFailed: the model does not have one.
-    """
+    """Copy weights and buffers into a model, which must have each; its others stay as they are."""
     places = dict(held(model))
     with torch.no_grad():
         for name, value in tensors.items():
             if name not in places:
                 raise LaunchFailed("invalid", f"the model has no {name}, which was trained")
             places[name].copy_(value)
-
-
-def scaling_proof(scaler: object, **settings: float) -> dict[str, Any]:
-    """What the record says about loss scaling: the class that does it, and its settings."""
-    return {"class": class_path(scaler), **settings}

@@ -20,7 +20,7 @@ from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
-from bench.worker.sharding import Batch, mean_of, scaling_proof, trained, trained_by_name
+from bench.worker.sharding import Batch, mean_of, trained, trained_by_name
 
 BUCKET = 500_000_000
 """Elements that DeepSpeed reduces or gathers at once, by default."""
@@ -177,13 +177,13 @@ class Sharding(sharding.Sharding):
         }
         if self.scaled:
             scaler = self.zero.loss_scaler
-            proof["loss_scaling"] = scaling_proof(
-                scaler,
-                initial_scale=self.initial_scale,
-                growth_steps=scaler.scale_window,
-                growth=scaler.scale_factor,
-                backoff=1 / scaler.scale_factor,
-            )
+            proof["loss_scaling"] = {
+                "class": class_path(scaler),
+                "initial_scale": self.initial_scale,
+                "growth_steps": scaler.scale_window,
+                "growth": scaler.scale_factor,
+                "backoff": 1 / scaler.scale_factor,
+            }
         return proof
 
     def save_state(self, folder: Path) -> None:

@@ -73,8 +73,19 @@ class Sharding(sharding.Sharding):
         (share if self.scaler is None else self.scaler.scale(share)).backward()
 
     def update(self) -> None:
-        """The optimizer's step; the next one's gradients begin anew."""
-        self._step_optimizer()
+        """The optimizer's step, or in fp16 none if a gradient overflowed; the next gradients begin anew.
+
+        All ranks skip alike, since the gradients they look at have been averaged. GradScaler reads on the
+        host whether one overflowed, once a step, unless the optimizer (torch's fused one) looks by itself:
+        that wait is a part of training in fp16. In other precisions nothing waits.
+        """
+        if self.scaler is None:
+            self.updater.step()
+        else:
+            self.scaler.step(self.updater)
+            overflowed = self.scaler._found_inf_per_device(self.updater)
+            self._skipped += next(iter(overflowed.values()))  # 0 or 1; one entry: a rank has one device
+            self.scaler.update()
         self.updater.zero_grad(set_to_none=True)
 
     def norm(self) -> torch.Tensor:
@@ -125,29 +136,14 @@ class Sharding(sharding.Sharding):
         wrapped = isinstance(self.module, DistributedDataParallel)
         proof: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
         if self.scaler is not None:
-            proof["loss_scaling"] = sharding.scaling_proof(
-                self.scaler,
-                initial_scale=self.scaler._init_scale,
-                growth_steps=self.scaler.get_growth_interval(),
-                growth=self.scaler.get_growth_factor(),
-                backoff=self.scaler.get_backoff_factor(),
-            )
+            proof["loss_scaling"] = {
+                "class": class_path(self.scaler),
+                "initial_scale": self.scaler._init_scale,
+                "growth_steps": self.scaler.get_growth_interval(),
+                "growth": self.scaler.get_growth_factor(),
+                "backoff": self.scaler.get_backoff_factor(),
+            }
         return proof
-
-    def _step_optimizer(self) -> None:
-        """The optimizer's step, or in fp16 none if a gradient overflowed.
-
-        All ranks skip alike, since the gradients they look at have been averaged. GradScaler reads on the
-        host whether one overflowed, once a step, unless the optimizer (torch's fused one) looks by itself:
-        that wait is a part of training in fp16. In other precisions nothing waits.
-        """
-        if self.scaler is None:
-            self.updater.step()
-            return
-        self.scaler.step(self.updater)
-        overflowed = self.scaler._found_inf_per_device(self.updater)
-        self._skipped += next(iter(overflowed.values()))  # 0 or 1; one entry, since a rank has one device
-        self.scaler.update()
 
     def _gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
         scale = self.loss_scale() or 1.0

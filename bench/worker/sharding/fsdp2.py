@@ -5,7 +5,7 @@ with, gradients are summed over the ranks in fp32, and what a rank holds is fp32
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,9 @@ class Sharding(ddp.Sharding):
         """Gathered from all ranks."""
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
-    def without_sync(self) -> AbstractContextManager[None]:
-        """Within it every rank keeps whole gradients of its own."""
-        return self._without_sync()
-
     @contextmanager
-    def _without_sync(self) -> Iterator[None]:
+    def without_sync(self) -> Iterator[None]:
+        """Within it every rank keeps whole gradients of its own."""
         assert isinstance(self.module, FSDPModule)
         self.module.set_requires_gradient_sync(False)
         try:

@@ -32,11 +32,7 @@ class Sharding(_zero.Sharding):
     autocasts = False
 
     def mode(self, precision: Precision) -> dict[str, Any]:
-        """DeepSpeed's section for the precision.
-
-        Raises:
-            LaunchFailed: status `unsupported`, if DeepSpeed has no such mode on this device.
-        """
+        """DeepSpeed's section for the precision; `unsupported` if it has no such mode on this device."""
         accelerator = get_accelerator()
         supports = {"bf16": accelerator.is_bf16_supported, "fp16": accelerator.is_fp16_supported}
         if not supports[self.precision]():
@@ -63,11 +59,7 @@ class Sharding(_zero.Sharding):
             yield name, safe_get_full_fp32_param(one)
 
     def take_step(self) -> None:
-        """DeepSpeed's step.
-
-        Raises:
-            LaunchFailed: status `diverged`, if the gradient overflows with the loss as it is.
-        """
+        """DeepSpeed's step; `diverged` if the gradient overflows with the loss as it is."""
         try:
             super().take_step()
         except Exception as error:

@@ -27,11 +27,7 @@ Array = npt.NDArray[np.float32]
 def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[str, CheckedExport]:
     """What becomes of each model, by the backend that trained it; `folder` has a folder for each.
 
-    Args:
-        folder: with the exported models.
-        threads: of ONNX Runtime.
-        reference: the backend that the others are compared with.
-        names: of all backends, the reference among them.
+    On `threads` of ONNX Runtime. All backends are compared with the `reference`, one of their `names`.
     """
     checked: dict[str, CheckedExport] = {}
     outputs: dict[str, Array] = {}

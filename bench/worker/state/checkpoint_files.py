@@ -23,23 +23,12 @@ KEPT = 2
 _CHUNK = 1 << 20
 
 
-class WrittenFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a checkpoint."""
-
-    bytes: int  # of it
-    sum: str  # BLAKE2 of its content, in hexadecimal
-
-
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """What a checkpoint consists of."""
 
     steps: int  # that had been taken
-    files: dict[str, WrittenFile]  # by their paths in it
-
-    @property
-    def bytes(self) -> int:
-        """Size of all files."""
-        return sum(file.bytes for file in self.files.values())
+    bytes: int  # of all files
+    sums: dict[str, str]  # BLAKE2 of each file's content, in hexadecimal, by its path in the checkpoint
 
 
 def begin(folder: Path) -> Path:
@@ -55,7 +44,11 @@ def finish(folder: Path, steps: int) -> Listed:
     """Make what all ranks have written the newest checkpoint, then remove those that are not kept."""
     unfinished = folder / UNFINISHED
     paths = sorted(path for path in unfinished.rglob("*") if path.is_file())
-    listed = Listed(steps=steps, files={str(path.relative_to(unfinished)): _describe(path) for path in paths})
+    listed = Listed(
+        steps=steps,
+        bytes=sum(path.stat().st_size for path in paths),
+        sums={str(path.relative_to(unfinished)): _sum(path) for path in paths},
+    )
     (unfinished / LIST).write_bytes(msgspec.json.encode(listed))
     for path in (*paths, unfinished / LIST, *{path.parent for path in paths}, unfinished):
         _bring_to_disk(path)
@@ -70,11 +63,7 @@ def finish(folder: Path, steps: int) -> Listed:
 
 @contextmanager
 def naming_a_full_disk(folder: Path) -> Iterator[None]:
-    """Say in a sentence that there was no room if something fails for want of it, which torch does not.
-
-    Raises:
-        LaunchFailed: there is none left where `folder` lies.
-    """
+    """Raise a `LaunchFailed` that says so, which torch does not, if there is no room left in `folder`."""
     try:
         yield
     except Exception as error:
@@ -85,11 +74,7 @@ def naming_a_full_disk(folder: Path) -> Iterator[None]:
 
 
 def find_newest(folder: Path) -> Path:
-    """The newest checkpoint that was finished.
-
-    Raises:
-        LaunchFailed: there is none.
-    """
+    """The newest finished checkpoint; `LaunchFailed` if there is none."""
     there = _by_age(folder)
     if not there:
         raise LaunchFailed("invalid", f"there is no finished checkpoint in {folder}; train from the start")
@@ -97,22 +82,16 @@ def find_newest(folder: Path) -> Path:
 
 
 def check(path: Path) -> None:
-    """Compare a checkpoint's files with what was written.
-
-    Raises:
-        LaunchFailed: one is missing or has changed.
-    """
-    damages = (_find_damage(path / name, written) for name, written in read_list(path).files.items())
-    if damage := next(filter(None, damages), ""):
-        raise _damaged(path, damage)
+    """Raise `LaunchFailed` if a file of a checkpoint is missing or has changed."""
+    for name, written in read_list(path).sums.items():
+        if not (path / name).exists():
+            raise _damaged(path, f"{name} is missing")
+        if _sum(path / name) != written:
+            raise _damaged(path, f"the content of {name} has changed")
 
 
 def read_list(path: Path) -> Listed:
-    """What a checkpoint consists of.
-
-    Raises:
-        LaunchFailed: that cannot be read.
-    """
+    """What a checkpoint consists of; `LaunchFailed` if that cannot be read."""
     try:
         return msgspec.json.decode((path / LIST).read_bytes(), type=Listed)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -124,27 +103,17 @@ def _damaged(path: Path, damage: str) -> LaunchFailed:
     return LaunchFailed("invalid", f"the checkpoint is damaged: {damage}; {remedy}")
 
 
-def _find_damage(file: Path, written: WrittenFile) -> str:
-    """What is wrong with a file; empty if nothing is."""
-    if not file.exists():
-        return f"{file.name} is missing"
-    size = file.stat().st_size
-    if size != written.bytes:
-        return f"{file.name} has {size} bytes where {written.bytes} were written"
-    return "" if _describe(file) == written else f"the content of {file.name} has changed"
-
-
 def _by_age(folder: Path) -> list[Path]:
     """The finished ones, the oldest first."""
     return sorted(path for path in folder.glob(f"{NAME}*") if (path / LIST).exists())
 
 
-def _describe(path: Path) -> WrittenFile:
+def _sum(path: Path) -> str:
     total = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             total.update(chunk)
-    return WrittenFile(bytes=path.stat().st_size, sum=total.hexdigest())
+    return total.hexdigest()
 
 
 def _bring_to_disk(path: Path) -> None:

@@ -15,29 +15,13 @@ from safetensors.torch import load_file, save_file
 from bench.launch.exported_files import MODEL, TENSORS, input_key, output_key
 from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.child import answer_parent
-from bench.worker.sharding import fill
+from bench.worker.rank.child import BATCH, SPEC, TRAINED, answer_parent
+from bench.worker.sharding import Batch, fill
 from bench.worker.state import initial_state
-from bench.worker.state.export_request import BATCH, SPEC, TRAINED
 from bench.worker.workload import model as models
 from bench.worker.workload import own_module
-from bench.worker.workload.feed import Batch
 
 LABELS = "labels"
-
-
-class Inference(torch.nn.Module):
-    """A model with its inputs as arguments, and its first output alone."""
-
-    def __init__(self, model: torch.nn.Module, inputs: list[str]) -> None:
-        super().__init__()
-        self.model = model
-        self.inputs = inputs
-
-    def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        """The scores: of classes, words or positions."""
-        output: torch.Tensor = self.model(**dict(zip(self.inputs, values, strict=True)), return_dict=False)[0]
-        return output
 
 
 def export(folder: Path) -> ModelExported:
@@ -49,11 +33,10 @@ def export(folder: Path) -> ModelExported:
     fill(model, load_file(folder / TRAINED))
     batch = load_file(folder / BATCH)
     if spec.model.module is None:
-        inputs = inference_inputs(model, batch)
-        wrapped = Inference(model, list(inputs)).eval()
+        inputs, compute = inference_inputs(model, batch), compute_scores
     else:
-        inputs = own_module.inputs_of(model, batch)
-        wrapped = own_module.Outputs(model, list(inputs)).eval()
+        inputs, compute = own_module.inputs_of(model, batch), own_module.first_output
+    wrapped = models.Positional(model, inputs, compute).eval()
     with torch.no_grad():
         output = wrapped(*inputs.values())
         begun = time.perf_counter()
@@ -85,6 +68,12 @@ def exporter() -> dict[str, Any]:
     if find_spec("onnxscript") is None:
         return {"dynamo": False, "opset_version": 17}
     return {"dynamo": True, "opset_version": 18}
+
+
+def compute_scores(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
+    """The model's first output: scores of classes, words or positions."""
+    scores: torch.Tensor = model(**inputs, return_dict=False)[0]
+    return scores
 
 
 def inference_inputs(model: torch.nn.Module, batch: Batch) -> Batch:

@@ -30,11 +30,10 @@ from bench.launch.messages import (
 )
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers
-from bench.worker.sharding import gradients_of, trained, trained_by_name
+from bench.worker.sharding import Batch, gradients_of, trained, trained_by_name
 from bench.worker.state import initial_state
 from bench.worker.state.tensor_differences import Array, compare, file_of, norm
 from bench.worker.workload import model as models
-from bench.worker.workload.feed import Batch
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 
@@ -229,11 +228,7 @@ def spread_over_ranks(tensor: torch.Tensor) -> float:
 
 
 def _together(compute: Callable[[], object], device: torch.device) -> None:
-    """Compute, and wait for the other ranks to have done so.
-
-    Raises:
-        NotComputed: on all ranks, if one could not.
-    """
+    """Compute, and wait for the other ranks; raise `NotComputed` on all of them if one could not."""
     failure = ""
     try:
         compute()

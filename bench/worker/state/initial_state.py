@@ -51,11 +51,7 @@ def read_note(spec: WorkerSpec) -> str:
 
 
 def read(model: torch.nn.Module, path: Path) -> None:
-    """Fill `model`, which is on the CPU, from the file.
-
-    Raises:
-        LaunchFailed: as `load`.
-    """
+    """Fill `model`, which is on the CPU, from the file; raises as `load` does."""
     missing, unexpected = load_model(model, path, strict=False)
     if missing or unexpected:
         raise LaunchFailed(

@@ -1,8 +1,10 @@
-"""Chooses where a rank's micro-batches come from, makes the synthetic ones, and divides them into parts."""
+"""Where a rank's micro-batches come from, and what every source of them offers."""
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Protocol
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -10,12 +12,60 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from bench.config import python_docs
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
+from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload import own_module
-from bench.worker.workload.feed import Batch, Feed, ReadyFeed, tensors
+from bench.worker.workload import own_module, text_windows
 from bench.worker.workload.order import Order
 from bench.worker.workload.synthetic import padding_share, synthetic
-from bench.worker.workload.text_windows import TextBatches
+from bench.worker.workload.tasks import Arrays
+
+
+class Feed(Protocol):
+    """A rank's micro-batches: one seed gives the same ones in the same order under every backend."""
+
+    padding_share: float | None
+    """Padded positions / all positions; None where samples have no length."""
+
+    def steps(self, count: int) -> Iterable[list[Batch]]:
+        """The micro-batches of the next `count` steps."""
+
+    def repeat_first(self, count: int) -> None:
+        """From now on cycle through the first `count` micro-batches only."""
+
+    def waited(self) -> float | None:
+        """Seconds that the last `steps` took to hand out; None if all of it was there beforehand."""
+
+
+class ReadyFeed(Feed):
+    """Has a step's micro-batches before the step begins, so that nothing is made inside a block.
+
+    `stream` begins the endless stream of micro-batches, which is the same each time.
+    """
+
+    def __init__(
+        self, stream: Callable[[], Iterator[Batch]], *, grad_accum: int, padding_share: float | None
+    ) -> None:
+        self.padding_share = padding_share
+        self._stream = stream
+        self._grad_accum = grad_accum
+        self._next = stream()
+
+    def steps(self, count: int) -> list[list[Batch]]:
+        """All of them at once."""
+        return [[next(self._next) for _ in range(self._grad_accum)] for _ in range(count)]
+
+    def repeat_first(self, count: int) -> None:
+        """Make the first `count` micro-batches of the stream and cycle through them."""
+        self._next = itertools.cycle([*itertools.islice(self._stream(), count)])
+
+    def waited(self) -> None:
+        """Nobody waits for what is there."""
+
+
+def tensors(batch: Arrays, names: list[str], *, pinned: bool) -> Batch:
+    """The inputs of these names, pinned where a device will read them."""
+    made = {name: torch.from_numpy(batch[name]) for name in names}
+    return {name: tensor.pin_memory() if pinned else tensor for name, tensor in made.items()}
 
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
@@ -25,7 +75,14 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
         LaunchFailed: status `unsupported`, if micro-batches in parts would make another model of this one.
     """
     if spec.accumulate > 1:
-        _refuse_batch_norm(model, spec.accumulate)
+        named = model.named_modules()
+        if (first := next((name for name, one in named if isinstance(one, _BatchNorm)), None)) is not None:
+            raise LaunchFailed(
+                "unsupported",
+                f"accumulate={spec.accumulate} trains another model: the batch norm {first} normalises over "
+                "a whole micro-batch, and would over a part of it; use grad_accum, which is the same for all "
+                "backends",
+            )
         as_the_others = dataclasses.replace(
             spec,
             micro_batch=spec.micro_batch * spec.accumulate,
@@ -47,25 +104,25 @@ def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: 
     """Distinct random micro-batches, made once and cycled through."""
     # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
     count = max(spec.data.batches, 2 * spec.grad_accum)
+    share = None
     if spec.model.module is not None:
-        own = own_module.make_batches(spec, count=count, rank=rank, pinned=pinned)
-        own_module.name_inputs(model, own[0])
-        return ReadyFeed(lambda: itertools.cycle(own), grad_accum=spec.grad_accum, padding_share=None)
-    host = synthetic(
-        spec.data,
-        task=spec.model.task,
-        settings=model.config,
-        count=count,
-        micro_batch=spec.micro_batch,
-        seq_len=spec.seq_len,
-        seed=spec.seed,
-        rank=rank,
-    )
-    names = models.accepted(model, list(host[0]))
-    batches = [tensors(batch, names, pinned=pinned) for batch in host]
-    return ReadyFeed(
-        lambda: itertools.cycle(batches), grad_accum=spec.grad_accum, padding_share=padding_share(host)
-    )
+        batches = own_module.make_batches(spec, count=count, rank=rank, pinned=pinned)
+        own_module.name_inputs(model, batches[0])
+    else:
+        host = synthetic(
+            spec.data,
+            task=spec.model.task,
+            settings=model.config,
+            count=count,
+            micro_batch=spec.micro_batch,
+            seq_len=spec.seq_len,
+            seed=spec.seed,
+            rank=rank,
+        )
+        names = models.accepted(model, list(host[0]))
+        batches = [tensors(batch, names, pinned=pinned) for batch in host]
+        share = padding_share(host)
+    return ReadyFeed(lambda: itertools.cycle(batches), grad_accum=spec.grad_accum, padding_share=share)
 
 
 def _make_windows(
@@ -73,26 +130,18 @@ def _make_windows(
 ) -> Feed:
     """Windows of the text that Python ships, shuffled anew in every epoch."""
     assert spec.seq_len is not None, "its tasks have lengths; bench.measure.plan.preflight_dataset sees to it"
-    batches = TextBatches(seq_len=spec.seq_len, task=spec.model.task, seed=spec.seed, rank=rank)
+    training, _ = python_docs.split()
+    windows = text_windows.cut(training, spec.seq_len)
     order = Order(
-        len(batches.windows), micro_batch=spec.micro_batch, rank=rank, world_size=world_size, seed=spec.seed
+        len(windows), micro_batch=spec.micro_batch, rank=rank, world_size=world_size, seed=spec.seed
     )
-    names = models.accepted(model, list(batches.arrays(next(iter(order)))))
+    stream = partial(text_windows.training_batches, windows, order, task=spec.model.task)
+    names = models.accepted(model, list(next(stream())))
     return ReadyFeed(
-        lambda: (tensors(batches.arrays(draw), names, pinned=pinned) for draw in order),
+        lambda: (tensors(arrays, names, pinned=pinned) for arrays in stream()),
         grad_accum=spec.grad_accum,
         padding_share=0.0,
     )
-
-
-def _refuse_batch_norm(model: torch.nn.Module, parts: int) -> None:
-    names = (name for name, one in model.named_modules() if isinstance(one, _BatchNorm))
-    if (first := next(names, None)) is not None:
-        raise LaunchFailed(
-            "unsupported",
-            f"accumulate={parts} trains another model: the batch norm {first} normalises over a whole "
-            "micro-batch, and would over a part of it; use grad_accum, which is the same for all backends",
-        )
 
 
 class InParts(Feed):
@@ -106,11 +155,8 @@ class InParts(Feed):
     def steps(self, count: int) -> Iterable[list[Batch]]:
         """What is there beforehand is divided beforehand, so that nothing is made inside a block."""
         steps = self.whole.steps(count)
-        divided = map(self._divide_step, steps)
+        divided = ([part for batch in step for part in divide(batch, self.parts)] for step in steps)
         return list(divided) if isinstance(steps, list) else divided
-
-    def _divide_step(self, micro_batches: list[Batch]) -> list[Batch]:
-        return [part for batch in micro_batches for part in divide(batch, self.parts)]
 
     def repeat_first(self, count: int) -> None:
         """Cycle through the first `count` of the other feed's."""

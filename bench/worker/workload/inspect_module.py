@@ -1,14 +1,12 @@
 """Tries a module of the user's own once, before any launch: builds it, makes batches, takes one step."""
 
-import msgspec
 import torch
 
 from bench.config.model import Model
 from bench.errors import LaunchFailed
+from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload import own_module
-from bench.worker.workload.feed import Batch
-from bench.worker.workload.inspecting import end_after
 
 FEW = 2
 """Samples of the batch that the module is tried with; more are only made."""
@@ -17,11 +15,7 @@ FEW = 2
 def inspect_module(
     model: Model, *, micro_batch: int, seq_len: int | None, seed: int, device: str, ranks: int
 ) -> None:
-    """Try what every backend relies on, in fp32 and without dropout.
-
-    Raises:
-        LaunchFailed: something of it does not hold.
-    """
+    """Raise `LaunchFailed` unless what every backend relies on holds, in fp32 and without dropout."""
     torch.manual_seed(seed)
     module = models.build(model, attention="eager", dropout=False).to(device)
     _check_batches(model, micro_batch=micro_batch, seq_len=seq_len, seed=seed)
@@ -88,7 +82,3 @@ def _run_passes(module: torch.nn.Module, batch: Batch, *, seed: int) -> torch.Te
         for buffer, value in before:
             buffer.copy_(value)
     return loss.detach()
-
-
-if __name__ == "__main__":
-    end_after(lambda plain: inspect_module(msgspec.convert(plain.pop("model"), Model), **plain))

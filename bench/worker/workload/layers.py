@@ -1,10 +1,25 @@
-"""Finds the layers of which a model has many, and freezes what is not trained."""
+"""Finds the layers of which a model has many, freezes what is not trained, and adds low-rank adapters."""
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from types import MethodType
+from typing import Any
 
 import torch
 
 from bench.config.layers import parse
-from bench.config.model import ALL
+from bench.config.model import ALL, Lora
 from bench.errors import LaunchFailed
+
+
+def replace_forward(model: torch.nn.Module, forward: Callable[..., Any]) -> None:
+    """Let a model run another forward, in place, under the old one's signature, where ORTModule reads names.
+
+    It becomes a bound method, since ORTModule exports a deep copy: a plain function would run the original's
+    weights.
+    """
+    model.forward = MethodType(functools.wraps(model.forward.__func__)(forward), model)
 
 
 def find_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
@@ -54,3 +69,36 @@ def freeze(model: torch.nn.Module, trained: str) -> None:
             f"model.trained={trained} leaves nothing to be trained: {type(model).__name__} has no weights "
             "but those of its base model; choose model.trained=layers:1",
         )
+
+
+def add_adapters(model: torch.nn.Module, lora: Lora, *, dropout: bool) -> None:
+    """Give the named linear layers of a model, in place, an adapter each; nothing else trains afterwards.
+
+    Not even a new classifier does, as in the published script (huggingface/optimum,
+    examples/onnxruntime/training/text-classification/run_classification.py).
+
+    Raises:
+        LaunchFailed: the model has no layers of these names, or peft is not installed.
+    """
+    try:
+        peft: Any = import_module("peft")
+    except ImportError as error:
+        raise LaunchFailed(
+            "crashed", "model.lora needs peft, which is not installed; run `make setup`."
+        ) from error
+
+    settings = peft.LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout if dropout else 0.0,
+        target_modules=list(lora.modules),
+    )
+    paths = [f".{path}" for path, _ in model.named_modules()]
+    missing = [name for name in lora.modules if not any(path.endswith(f".{name}") for path in paths)]
+    if missing:
+        raise LaunchFailed(
+            "unsupported",
+            f"{type(model).__name__} has no layer named {' or '.join(missing)}; set model.lora.modules=[…] "
+            "to names of its own linear layers.",
+        )
+    peft.inject_adapter_in_model(settings, model)

@@ -5,19 +5,18 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
 from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
+from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload import preparation
-from bench.worker.workload.feed import Batch, Feed
+from bench.worker.workload.feeds import Feed
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
@@ -27,18 +26,15 @@ MEASURED_BATCHES = 8
 
 
 class Batches:
-    """Makes the batch of a draw, in the rank or in one of its workers: the same either way."""
+    """Makes the batch of a draw, in the rank or in one of its workers."""
 
-    def __init__(self, prepared: preparation.Prepared, *, seed: int, rank: int) -> None:
+    def __init__(self, prepared: preparation.TaskPreparation) -> None:
         self.prepared = prepared
-        self.seed = seed
-        self.rank = rank
         self.names: list[str] | None = None  # of the model's inputs; all until they are known
 
     def arrays(self, draw: Draw) -> Arrays:
         """What the preparation makes."""
-        random = np.random.default_rng([self.seed, self.rank, draw.number])
-        return self.prepared.batch(draw.samples, random)
+        return self.prepared.batch(draw.samples, draw.random())
 
     def __getitem__(self, draw: Draw) -> Batch:
         arrays = self.arrays(draw)
@@ -66,6 +62,7 @@ class Loader(Feed):
         pinned: bool,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        rank_pid = os.getpid()
         self.clock = clock
         self.grad_accum = spec.grad_accum
         with user_errors_failing_the_launch():
@@ -83,8 +80,11 @@ class Loader(Feed):
                 world_size=world_size,
                 seed=spec.seed,
             )
-            self.batches = Batches(prepared, seed=spec.seed, rank=rank)
-            first = self._first_arrays()
+            self.batches = Batches(prepared)
+            draws = iter(self.order)
+            first = [self.batches.arrays(next(draws))]
+            if "attention_mask" in first[0]:  # else there is no padding to be counted
+                first += [self.batches.arrays(next(draws)) for _ in range(MEASURED_BATCHES - 1)]
         self.padding_share = padding_share(first)
         self.batches.names = models.accepted(model, list(first[0]))
         self.loader: DataLoader[Any] = DataLoader(
@@ -95,21 +95,12 @@ class Loader(Feed):
             num_workers=spec.data.workers,
             persistent_workers=spec.data.workers > 0,
             multiprocessing_context="fork" if spec.data.workers else None,
-            worker_init_fn=partial(_die_with_rank, os.getpid()),
+            worker_init_fn=lambda _: die_with(rank_pid),  # it must not outlive its rank, however that ends
             pin_memory=pinned and spec.data.pinned_memory,
         )
         # Now, so that starting the workers belongs to set-up, and before an engine makes threads.
         self._next: Iterator[Batch] = iter(self.loader)
-        self._cached = False
         self._waited = 0.0
-
-    def _first_arrays(self) -> list[Arrays]:
-        """Some batches in which padding can be counted, or one if there is none."""
-        draws = iter(self.order)
-        made = [self.batches.arrays(next(draws))]
-        if "attention_mask" in made[0]:
-            made += [self.batches.arrays(next(draws)) for _ in range(MEASURED_BATCHES - 1)]
-        return made
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
         """The micro-batches of each step, handed out one step at a time; waiting for them is counted."""
@@ -127,16 +118,10 @@ class Loader(Feed):
         with user_errors_failing_the_launch():
             cached = [self.batches[next(draws)] for _ in range(count)]
         self._next = itertools.cycle(cached)
-        self._cached = True
 
     def waited(self) -> float | None:
         """Seconds that the last `steps` waited for batches; None if they were cached."""
-        return None if self._cached else self._waited
-
-
-def _die_with_rank(rank_pid: int, _: int) -> None:
-    """Tie a worker to its rank: workers must not outlive it, however it ends."""
-    die_with(rank_pid)
+        return None if isinstance(self._next, itertools.cycle) else self._waited
 
 
 @contextmanager

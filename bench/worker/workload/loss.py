@@ -1,9 +1,7 @@
 """A loss with label smoothing or class weights, computed within the model's forward under all engines."""
 
-import functools
 import sys
 from collections.abc import Callable
-from types import MethodType
 from typing import Any
 
 import torch
@@ -11,6 +9,7 @@ from torch.nn.functional import cross_entropy, log_softmax, nll_loss
 
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
+from bench.worker.workload.layers import replace_forward
 from bench.worker.workload.tasks import IGNORED
 
 
@@ -50,7 +49,6 @@ def replace_loss(model: torch.nn.Module, settings: Model) -> None:
     model.accepts_loss_kwargs = False  # Trainer then averages over micro-batches, as the bare loop does
     inner = model.forward.__func__
 
-    @functools.wraps(inner)  # ORTModule reads the names of the inputs off the signature
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not self.training or "labels" not in kwargs:
             return inner(self, *args, **kwargs)
@@ -58,16 +56,13 @@ def replace_loss(model: torch.nn.Module, settings: Model) -> None:
         if self.config.is_encoder_decoder and kwargs.get("decoder_input_ids") is None:
             kwargs["decoder_input_ids"] = _decoder_inputs(self, labels)
         output = inner(self, *args, **kwargs)
-        logits = output.logits
-        if shifted:  # each position predicts the next token
-            logits, labels = logits[:, :-1], labels[:, 1:]
-        loss = smoothed_loss(
-            logits.flatten(0, -2), labels.flatten(), smoothing=smoothing, weights=self.class_weights.values
-        )
+        if shifted:  # each position predicts the next token; ONNX Runtime cannot slice logits in fp16
+            labels = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], IGNORED)), 1)
+        logits = output.logits.flatten(0, -2).float()
+        loss = smoothed_loss(logits, labels.flatten(), smoothing=smoothing, weights=self.class_weights.values)
         return type(output)(loss=loss, **output)
 
-    # A bound method, since ORTModule exports a deep copy: a plain function would run the original's weights.
-    model.forward = MethodType(forward, model)
+    replace_forward(model, forward)
 
 
 def smoothed_loss(
@@ -79,12 +74,11 @@ def smoothed_loss(
     Source: Szegedy et al. 2016, arXiv:1512.00567, section 7.
 
     Args:
-        logits: shape (samples, classes).
+        logits: shape (samples, classes), in fp32.
         labels: of each sample, shape (samples,); those that are `IGNORED` do not count.
         smoothing: the share of each label that is spread evenly over all classes.
         weights: of each class, shape (classes,).
     """
-    logits = logits.float()
     if not smoothing:
         return cross_entropy(logits, labels, weights, ignore_index=IGNORED)
     logs = log_softmax(logits, dim=-1)

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,8 +18,7 @@ from bench.config import own
 from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed
-from bench.worker.workload import adapters, layers, own_module, tasks
-from bench.worker.workload.loading import judge_loading
+from bench.worker.workload import layers, own_module, tasks
 from bench.worker.workload.loss import replace_loss
 from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
 
@@ -33,6 +32,12 @@ _NO_ATTENTION = re.compile(
     r"attention implementation|scaled_dot_product_attention|flash.?attention", re.IGNORECASE
 )
 """In transformers' messages about an attention, and not in those about a number of attention heads."""
+
+MOST_NAMED = 4
+"""So many tensors are named in a sentence; the log has all."""
+
+_OF_A_HEAD = re.compile(r"(^|\.)(pooler|mask_token)(\.|$)")
+"""Parts of a base model that only some heads use."""
 
 
 def build(
@@ -64,11 +69,13 @@ def build(
         else own_module.build(model)
     )
     if model.lora is not None:
-        adapters.add(built, model.lora, dropout=dropout)
+        layers.add_adapters(built, model.lora, dropout=dropout)
     layers.freeze(built, model.trained)
     if not dropout:
         if model.module is not None:  # which has no configuration to switch it off in
-            _switch_off_attributes(built)
+            for module in built.modules():
+                for key in _noise_of(module):
+                    setattr(module, key, 0.0)
         _assert_no_dropout(built)
     if checkpointing:
         _checkpoint(built)
@@ -107,6 +114,74 @@ def _from_transformers(
     return built
 
 
+def judge_loading(model: torch.nn.Module, loaded: Mapping[str, Any], settings: Model) -> str:
+    """Say which tensors of a head are new and which of another head were not used.
+
+    Args:
+        model: just loaded.
+        loaded: transformers' `output_loading_info`.
+        settings: with the checkpoint's place, and whether another number of labels was asked for.
+
+    Raises:
+        LaunchFailed: any other tensor is missing, unknown or of another shape, or could not be read.
+    """
+    new, unused = sorted(loaded["missing_keys"]), sorted(loaded["unexpected_keys"])
+    reshaped = {name: (list(there), list(here)) for name, there, here in sorted(loaded["mismatched_keys"])}
+    relabelled = "num_labels" in settings.config
+    wrong = [f"{name} is missing" for name in new if not _is_of_a_head(model, name)]
+    wrong += [f"{name} is unknown" for name in unused if not _is_of_a_head(model, name)]
+    wrong += [
+        f"{name} has the shape {there}, not {here}"
+        for name, (there, here) in reshaped.items()
+        if not (relabelled and _is_of_a_head(model, name))
+    ]
+    wrong += [str(error) for error in loaded.get("error_msgs", [])]
+    if wrong:
+        more = f"; and {len(wrong) - MOST_NAMED} more, in the log" if len(wrong) > MOST_NAMED else ""
+        raise LaunchFailed(
+            "crashed",
+            f"the weights in model.pretrained={settings.pretrained} do not fit {type(model).__name__} of its "
+            f"config.json: {'; '.join(wrong[:MOST_NAMED])}{more}",
+            details="\n".join(wrong),
+        )
+    notes = {"new for this task": [*new, *reshaped], "of the checkpoint not used": unused}
+    return "; ".join(f"{note}: {_modules(names)}" for note, names in notes.items() if names)
+
+
+def _is_of_a_head(model: Any, name: str) -> bool:
+    """Whether a tensor is none of the base model, which some checkpoints name without its prefix."""
+    base = model.base_model
+    first = name.partition(".")[0]
+    inside = first == model.base_model_prefix or first in dict(base.named_children())
+    return not inside or bool(_OF_A_HEAD.search(name))
+
+
+def _modules(names: Iterable[str]) -> str:
+    """`classifier, cls.predictions`: the modules that hold the tensors, the first of them."""
+    modules = sorted({name.rpartition(".")[0] or name for name in names})
+    more = f" and {len(modules) - MOST_NAMED} more" if len(modules) > MOST_NAMED else ""
+    return f"{', '.join(modules[:MOST_NAMED])}{more}"
+
+
+class Positional(torch.nn.Module):
+    """A model for torch's exporters, with its inputs as arguments in order, and one output."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        inputs: Iterable[str],
+        compute: Callable[[Any, dict[str, torch.Tensor]], torch.Tensor],
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs = tuple(inputs)
+        self.compute = compute
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        """The output; `compute` gets the model, and its inputs by name."""
+        return self.compute(self.model, dict(zip(self.inputs, values, strict=True)))
+
+
 def attention_of(model: Any, asked: str) -> str:
     """The attention of a model that `build` was asked to give this one; a module of one's own has its own."""
     if asked != BEST_ATTENTION:
@@ -137,11 +212,7 @@ def parameter_count(model: torch.nn.Module, *, trainable: bool = False) -> int:
 
 
 def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
-    """Those of `names` that the model's forward takes (FNet, for one, takes no attention mask).
-
-    Raises:
-        LaunchFailed: it needs others, too.
-    """
+    """Those of `names` that the model's forward takes; `unsupported` if it needs others, too."""
     taken = inspect.signature(model.forward).parameters
     needed = [name for name, one in taken.items() if one.default is one.empty and one.kind not in _REST]
     if missing := [name for name in needed if name not in names]:
@@ -150,7 +221,7 @@ def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
             f"{type(model).__name__} needs {', '.join(missing)}, which this task does not make; "
             "choose another model.task.",
         )
-    return [name for name in names if name in taken]
+    return [name for name in names if name in taken]  # FNet, for one, takes no attention mask
 
 
 def _check_head(settings: Any, task: str) -> None:
@@ -211,12 +282,6 @@ def _noise_of(module: torch.nn.Module) -> list[str]:
         for key, value in vars(module).items()
         if (_is_noise(key, value) or (is_dropout and key == "p")) and isinstance(value, float) and value > 0
     ]
-
-
-def _switch_off_attributes(model: torch.nn.Module) -> None:
-    for module in model.modules():
-        for key in _noise_of(module):
-            setattr(module, key, 0.0)
 
 
 def _assert_no_dropout(model: torch.nn.Module) -> None:

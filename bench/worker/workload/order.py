@@ -1,19 +1,24 @@
 """In which order a rank sees the samples of a dataset."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
 
 @dataclass(frozen=True)
 class Draw:
-    """A micro-batch to be made: its number in the rank's stream, and its samples."""
+    """A micro-batch to be made."""
 
-    number: int
     samples: tuple[int, ...]
+    seed: tuple[int, int, int]  # of the comparison, the rank, and the batch's number in the rank's stream
+
+    def random(self) -> np.random.Generator:
+        """What is drawn for this batch is the same wherever it is made: in the rank or one of its workers."""
+        return np.random.default_rng(self.seed)
 
 
+@dataclass(frozen=True)
 class Order:
     """The endless stream of one rank's draws: the same for every backend, and no two ranks share a sample.
 
@@ -21,12 +26,12 @@ class Order:
     what does not fill a micro-batch on all ranks is dropped.
     """
 
-    def __init__(self, samples: int, *, micro_batch: int, rank: int, world_size: int, seed: int) -> None:
-        self.samples = samples
-        self.micro_batch = micro_batch
-        self.rank = rank
-        self.world_size = world_size
-        self.seed = seed
+    samples: int
+    _: KW_ONLY
+    micro_batch: int
+    rank: int
+    world_size: int
+    seed: int
 
     def __iter__(self) -> Iterator[Draw]:
         per_epoch = self.samples // (self.micro_batch * self.world_size)
@@ -35,6 +40,6 @@ class Order:
             shuffled = np.random.default_rng([self.seed, epoch]).permutation(self.samples)
             own = shuffled[self.rank :: self.world_size][: per_epoch * self.micro_batch]
             for batch in own.reshape(per_epoch, self.micro_batch):
-                yield Draw(number, tuple(batch.tolist()))
+                yield Draw(tuple(batch.tolist()), (self.seed, self.rank, number))
                 number += 1
             epoch += 1

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MethodType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ from bench.config.module_file import find_file, is_path
 from bench.errors import LaunchFailed, UserError
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.child import in_a_line
-from bench.worker.workload.feed import Batch
+from bench.worker.sharding import Batch
+from bench.worker.workload.layers import replace_forward
 
 LONGEST_REASON = 150
 """Characters of an error of the user's code in a sentence, so that its remedy has room."""
@@ -73,18 +74,18 @@ def build(model: Model) -> torch.nn.Module:
 
 @functools.cache
 def load(where: str) -> UserCode:
-    """Import the user's file, once in a process, and find what it offers.
-
-    Raises:
-        LaunchFailed: there is no such file, importing it fails, or it lacks something.
-    """
+    """Import the user's file, once in a process; `LaunchFailed` if that fails or it lacks something."""
     place, _, name = where.rpartition(":")
     try:
         file = find_file(where)
     except UserError as error:
         raise LaunchFailed("crashed", str(error)) from error
     with naming_failure(f"importing model.module={where} fails"):
-        imported = _import_file(file) if is_path(place) else _import_module(place)
+        if is_path(place):
+            imported = _import_file(file)
+        else:
+            sys.path.append(str(Path.cwd()))  # where the command was typed, as for a path
+            imported = importlib.import_module(place)
     builder = getattr(imported, name, None)
     if not callable(builder):
         callables = [key for key, value in vars(imported).items() if callable(value)]
@@ -137,18 +138,12 @@ def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int)
 
 
 def make_batches(spec: WorkerSpec, *, count: int, rank: int, pinned: bool) -> list[Batch]:
-    """Micro-batches of a rank, each of a seed of its own, which no other rank has; pinned for a device.
-
-    Raises:
-        LaunchFailed: as `make_batch`.
-    """
+    """Micro-batches of a rank, each of a seed of its own, which no other rank has; pinned for a device."""
     seeds = np.random.default_rng([spec.seed, rank]).integers(2**31, size=count).tolist()
     made = [
         make_batch(spec.model, batch_size=spec.micro_batch, seq_len=spec.seq_len, seed=seed) for seed in seeds
     ]
-    if not pinned:
-        return made
-    return [{name: value.pin_memory() for name, value in batch.items()} for batch in made]
+    return [{name: value.pin_memory() for name, value in batch.items()} for batch in made] if pinned else made
 
 
 def name_inputs(module: torch.nn.Module, batch: Batch) -> None:
@@ -165,33 +160,21 @@ def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
     return {name: value for name, value in batch.items() if _takes_any(taken) or name in taken}
 
 
-class Outputs(torch.nn.Module):
-    """The module with its inputs as arguments, and its first output that is not the loss."""
-
-    def __init__(self, model: torch.nn.Module, inputs: list[str]) -> None:
-        super().__init__()
-        self.model = model
-        self.inputs = inputs
-
-    def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        """The output; the loss where there is nothing else."""
-        forward: Any = self.model.forward
-        output = forward.__wrapped__(self.model, **dict(zip(self.inputs, values, strict=True)))
-        if isinstance(output, torch.Tensor):
-            return output
-        named = output if isinstance(output, Mapping) else dict(enumerate(output))
-        others = (value for key, value in named.items() if key != "loss")
-        first = next((value for value in others if isinstance(value, torch.Tensor) and value.dim()), None)
-        return named["loss"] if first is None else first
+def first_output(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
+    """The first output of the user's module that is not the loss; the loss where there is nothing else."""
+    forward: Any = model.forward
+    output = forward.__wrapped__(model, **inputs)
+    if isinstance(output, torch.Tensor):
+        return output
+    named = output if isinstance(output, Mapping) else dict(enumerate(output))
+    others = (value for key, value in named.items() if key != "loss")
+    first = next((value for value in others if isinstance(value, torch.Tensor) and value.dim()), None)
+    return named["loss"] if first is None else first
 
 
 @contextmanager
 def naming_failure(what: str) -> Iterator[None]:
-    """Say in one line which part of the user's code has failed, and where.
-
-    Raises:
-        LaunchFailed: whatever was raised.
-    """
+    """Make a `LaunchFailed` of any error, which says in a line what part of the user's code failed, where."""
     try:
         yield
     except (LaunchFailed, MemoryError, torch.OutOfMemoryError):
@@ -217,11 +200,6 @@ def _import_file(file: Path) -> ModuleType:
     sys.modules[spec.name] = imported  # dataclasses look their module up
     spec.loader.exec_module(imported)
     return imported
-
-
-def _import_module(name: str) -> ModuleType:
-    sys.path.append(str(Path.cwd()))  # where the command was typed, as for a path
-    return importlib.import_module(name)
 
 
 def _check_arguments(code: UserCode, config: Mapping[str, Any]) -> None:
@@ -262,13 +240,11 @@ def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
     # What forward does not take is for the loss function; without one, forward itself refuses it.
     passes_all = code.loss is None or _takes_any(taken)
 
-    @functools.wraps(inner)
     def forward(self: torch.nn.Module, **batch: torch.Tensor) -> Loss:
         given = {name: value for name, value in batch.items() if passes_all or name in taken}
         return Loss(loss=_loss_of(inner(self, **given), batch, code))
 
-    # A bound method, since ORTModule exports a deep copy: a plain function would run the original's weights.
-    module.forward = MethodType(forward, module)
+    replace_forward(module, forward)
 
 
 def _loss_of(output: Any, batch: Batch, code: UserCode) -> torch.Tensor:

@@ -5,14 +5,13 @@ gradients and optimizer states are float32 ("mixed precision" of Micikevicius et
 A sharding that casts by itself (`Sharding.autocasts`) gets the model without.
 """
 
-import functools
 from collections.abc import Iterable
-from types import MethodType
 from typing import Any
 
 import torch
 
 from bench.errors import LaunchFailed
+from bench.worker.workload.layers import replace_forward
 
 SIXTEEN_BITS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """What is cast to, by `precision.name`; under any other name nothing is."""
@@ -32,14 +31,12 @@ def autocast(model: torch.nn.Module, precision: str, device_type: str) -> None:
         return
     inner = model.forward.__func__
 
-    @functools.wraps(inner)  # ORTModule reads the names of the inputs off the signature
     def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         # Not cached while tracing: a weight's cast belongs into the graph at every use.
         with torch.autocast(device_type, dtype=dtype, cache_enabled=not torch.jit.is_tracing()):
             return inner(self, *args, **kwargs)
 
-    # A bound method, since ORTModule exports a deep copy: a plain function would run the original's weights.
-    model.forward = MethodType(forward, model)
+    replace_forward(model, forward)
     if device_type == "cpu":
         # A layer norm of 16-bit inputs and 32-bit weights has no form in ONNX. Softmax, which CUDA's autocast
         # runs in float32, too, stays in 16 bits on a CPU: the same under all backends.
@@ -53,11 +50,7 @@ def _in_float32(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[t
 
 
 def check_capability(precision: str, device: str, capability: tuple[int, int]) -> None:
-    """Refuse what a GPU of this name and compute capability would do in another precision.
-
-    Raises:
-        LaunchFailed: status `unsupported`.
-    """
+    """Refuse as `unsupported` what a GPU of this name and capability would do in another precision."""
     if precision in ("bf16", "tf32") and capability < AMPERE:
         version = ".".join(map(str, capability))
         raise LaunchFailed(

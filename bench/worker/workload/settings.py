@@ -4,7 +4,7 @@ import ast
 import difflib
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,10 @@ def _refuse_other_sizes(model: Model, loaded: Any) -> None:
             f"{model.architecture}; leave model=… out.",
         )
     saved = {key: getattr(loaded, key) for key in model.config if hasattr(loaded, key)}
-    saved = {key: value.to_dict() if _is_settings(value) else value for key, value in saved.items()}
+    saved = {
+        key: value.to_dict() if isinstance(value, transformers.PretrainedConfig) else value
+        for key, value in saved.items()
+    }
     if found := own.find_contradictions(model.config, saved):
         raise LaunchFailed(
             "crashed", f"{own.contradiction(model.pretrained, found)}; leave model=… and these keys out."
@@ -91,20 +94,61 @@ def _refuse_unknown(
         made: the configuration made of it.
         path: of the part, such as `vision_config.`.
     """
-    names = {*kind().to_dict(), *inspect.signature(kind.__init__).parameters, *kind.attribute_map, *known}
-    kept = made.to_dict()
+    taken = {*inspect.signature(kind.__init__).parameters, *kind.attribute_map}
+    names = {*kind().to_dict(), *taken, *known} - (generating := _OF_GENERATION - taken)
+    parts = {
+        name: part for name, part in vars(made).items() if isinstance(part, transformers.PretrainedConfig)
+    }
+    kept = {*made.to_dict(), *generating}
+    elsewhere = {
+        key: f"{name}.{key}" for name, part in parts.items() for key in {*part.to_dict()} - names - generating
+    } | _copies(kind, taken)
     for key, value in given.items():
-        part = getattr(made, key, None)
-        if isinstance(value, Mapping) and _is_settings(part):
-            below = known.get(key, {})
+        if key in _SET_BY_OTHERS:
+            raise LaunchFailed(
+                "unsupported", f"model.config.{path}{key} has no effect; set {_SET_BY_OTHERS[key]}=… instead."
+            )
+        if isinstance(value, Mapping) and key in parts:
+            part, below = parts[key], known.get(key, {})
             _refuse_unknown(type(part), value, known=below, made=part, path=f"{path}{key}.")
-        elif key not in names and key in kept and not _is_read(kind, key):
+        elif key in elsewhere or (key not in names and key in kept and not _is_read(kind, key)):
             close = difflib.get_close_matches(key, sorted(names), n=1)
-            remedy = f"did you mean model.config.{path}{close[0]}?" if close else "leave it out."
+            meant = elsewhere.get(key, *close[:1])
+            remedy = f"did you mean model.config.{path}{meant}?" if meant else "leave it out."
             raise LaunchFailed(
                 "unsupported",
                 f"model.config.{path}{key} is not a key of transformers' {kind.__name__}; {remedy}",
             )
+
+
+_SET_BY_OTHERS = {
+    **dict.fromkeys(("attn_implementation", "_attn_implementation"), "attention"),
+    **dict.fromkeys(("dtype", "torch_dtype"), "precision"),
+}
+"""Keys of a configuration that the harness sets, and its own key for each."""
+
+
+_OF_GENERATION = {
+    key
+    for key in vars(transformers.GenerationConfig())
+    if not re.search("token_id$|^output_|^use_cache", key)
+}
+"""Keys that say how text is generated, which changes nothing in training: `max_length` is no `seq_len`."""
+
+
+def _copies(kind: Any, taken: Collection[str]) -> dict[str, str]:
+    """Attributes that a configuration sets to what it is given as another.
+
+    `self.num_hidden_layers = encoder_layers` of BART is one: setting it changes no number of layers.
+    """
+    made = [node for node in ast.walk(ast.parse(inspect.getsource(kind))) if isinstance(node, ast.Assign)]
+    return {
+        target.attr: node.value.id
+        for node in made
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and isinstance(node.value, ast.Name)
+        if target.attr not in taken and node.value.id in taken
+    }
 
 
 def _is_read(kind: Any, key: str) -> bool:
@@ -123,12 +167,8 @@ def _is_read(kind: Any, key: str) -> bool:
     )
 
 
-_OF_OTHERS = re.compile(r"(modeling_(tf|flax)_|convert_)")
-"""Begins the names of files for frameworks and formats that are not trained here."""
-
-
-def _is_settings(value: Any) -> bool:
-    return isinstance(value, transformers.PretrainedConfig)
+_OF_OTHERS = re.compile(r"(modeling_(tf|flax)_|convert_|tokenization_)")
+"""Begins the names of files for frameworks and formats that are not trained here, and of tokenizers."""
 
 
 def _resized(settings: Any, given: dict[str, Any], model: Model) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 A sample is a window of `seq_len` bytes; no two overlap, and nothing is padded.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bench.config import python_docs
 from bench.config.python_docs import BYTES, FIRST_ID
-from bench.worker.workload.order import Draw
-from bench.worker.workload.tasks import IGNORED, Arrays, Integers
-from bench.worker.workload.tokens import hidden
+from bench.worker.workload.order import Order
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers, hidden
 
 HELD_OUT_WINDOWS = 128
 """At most so many of the held-out part are looked at, evenly spread: an evaluation should take moments."""
@@ -18,27 +19,9 @@ HELD_OUT_SEED = 1
 """Seeds what is masked in them, which is the same in every evaluation."""
 
 
-class TextBatches:
-    """Makes the batch of a draw, of the part of the text that is trained on.
-
-    Args:
-        seq_len: bytes of a sample.
-        task: one of `bench.config.python_docs.TASKS`.
-        seed: of the launch.
-        rank: masks otherwise than the others.
-    """
-
-    def __init__(self, *, seq_len: int, task: str, seed: int, rank: int) -> None:
-        training, _ = python_docs.split()
-        self.windows = cut(training, seq_len)
-        self.task = task
-        self.seed = seed
-        self.rank = rank
-
-    def arrays(self, draw: Draw) -> Arrays:
-        """The draw's micro-batch, equal under every backend, and masked anew in every epoch."""
-        random = np.random.default_rng([self.seed, self.rank, draw.number])
-        return make_batch(self.windows[list(draw.samples)], task=self.task, random=random)
+def training_batches(windows: Integers, order: Order, *, task: str) -> Iterator[Arrays]:
+    """The endless stream of a rank's micro-batches, equal under every backend, masked anew in every epoch."""
+    return (make_batch(windows[list(draw.samples)], task=task, random=draw.random()) for draw in order)
 
 
 def cut(text: bytes, seq_len: int) -> Integers:
@@ -48,12 +31,9 @@ def cut(text: bytes, seq_len: int) -> Integers:
 
 
 def make_batch(windows: Integers, *, task: str, random: np.random.Generator) -> Arrays:
-    """A micro-batch of tokens.
+    """A micro-batch of tokens, made of windows of bytes, int64 of shape (micro_batch, seq_len).
 
-    Args:
-        windows: of bytes, int64 of shape (micro_batch, seq_len).
-        task: one of `bench.config.python_docs.TASKS`.
-        random: masks, if the task is to find out what was masked.
+    `random` masks, if the task, one of `bench.config.python_docs.TASKS`, is to find out what was masked.
     """
     everywhere = np.ones_like(windows)
     if task == "causal-lm":

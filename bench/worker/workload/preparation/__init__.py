@@ -3,38 +3,38 @@
 Nothing here imports torch: `bench.worker.workload.loader` makes tensors of the arrays.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
+import datasets
 import numpy as np
+import transformers
+from datasets.fingerprint import Hasher
 
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
-from bench.worker.workload.preparation import processors, source
+from bench.worker.workload.preparation import _source
+from bench.worker.workload.preparation._faults import raise_fault
+from bench.worker.workload.preparation._source import first_words
 from bench.worker.workload.tasks import Arrays
 
+PROCESSORS = {
+    "AutoTokenizer": "a tokenizer",
+    "AutoImageProcessor": "an image processor",
+    "AutoProcessor": "a speech processor",
+}
+"""The transformers class that loads a processor, and what that is."""
 
-@dataclass(frozen=True, kw_only=True)
-class Context:
-    """What a preparation may look at."""
+UNLIMITED = 10**9
+"""A tokenizer without a limit says that it has a much larger one (transformers' VERY_LARGE_INTEGER)."""
 
-    data: Data
-    model: str  # its name, for messages
-    settings: Any  # the model's transformers configuration
-    processor: Any  # tokenizer, image processor or speech processor
-    seq_len: int | None
-
-    def where(self, column: str) -> str:
-        """For messages: the dataset's own name of a task's column."""
-        return f"column {self.data.columns.get(column, column)} of data.path={self.data.path}"
-
-    @property
-    def padded(self) -> dict[str, Any]:
-        """What makes a tokenizer cut off or pad every text to `seq_len`."""
-        return {"padding": "max_length", "truncation": True, "max_length": self.seq_len}
+POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
+"""What configurations call the number of their position embeddings."""
 
 
 class Samples(Protocol):
@@ -45,8 +45,26 @@ class Samples(Protocol):
     def __getitem__(self, numbers: list[int]) -> list[Arrays]: ...
 
 
-class Preparation(Protocol):
-    """How a task's samples are made of a dataset's rows."""
+class RowError(UserError):
+    """A row is not as it must be: the one at `place`, counted from 0, has the `fault`."""
+
+    def __init__(self, place: int, where: str, fault: str, remedy: str) -> None:
+        super().__init__(f"{where}, and row {place + 1} has {fault}", remedy)
+        self.place, self.where, self.fault = place, where, fault
+
+
+class TaskPreparation(ABC):
+    """How a task's samples are made of a dataset's rows, and its micro-batches of them.
+
+    Args:
+        data: which dataset, split, columns and processor.
+        model: its name, for messages.
+        settings: the model's transformers configuration.
+        seq_len: positions of a sample, padding included; None where it has none.
+
+    Raises:
+        UserError: there is no processor.
+    """
 
     columns: tuple[str, ...]
     """Needed; `data.columns` gives them the dataset's names."""
@@ -54,82 +72,219 @@ class Preparation(Protocol):
     optional: tuple[str, ...] = ()
     """Used only where `data.columns` names them."""
 
-    processor: str = "AutoTokenizer"
-    """The transformers class that loads the processor, an `Auto…`."""
+    processor_class: str = "AutoTokenizer"
+    """One of `PROCESSORS`."""
 
-    def samples(self, dataset: Any, context: Context) -> Samples:
+    samples: Samples
+
+    def __init__(self, data: Data, model: str, *, settings: Any, seq_len: int | None) -> None:
+        self.data = data
+        self.model = model
+        self.settings = settings
+        self.seq_len = seq_len
+        kind = PROCESSORS[self.processor_class]
+        if (place := data.processor) is None:
+            raise UserError(
+                f"data=hf needs {kind}; set data.processor=… to a folder or the id of a model on the hub."
+            )
+        there = "is a folder, but" if Path(place).exists() else "is no folder here, and as a hub id"
+        try:
+            loader = getattr(transformers, self.processor_class)
+            self.processor = loader.from_pretrained(place, trust_remote_code=False)
+        except Exception as error:
+            raise UserError(
+                f"data.processor={place} {there} {kind} cannot be loaded from it: {first_words(error)}; "
+                "give the folder or hub id of one that was saved with save_pretrained."
+            ) from error
+
+    @abstractmethod
+    def prepare(self, dataset: Any) -> Samples:
         """The samples of a dataset whose columns have the task's names.
 
         Raises:
             UserError: the dataset, the processor and the model do not fit each other.
         """
 
-    def batch(self, samples: Sequence[Arrays], context: Context, random: np.random.Generator) -> Arrays:
-        """A micro-batch; `random` decides what is new in every epoch: by default nothing."""
-        del context, random
-        return stacked(samples)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A dataset that is ready to be batched."""
-
-    preparation: Preparation
-    context: Context
-    samples: Samples
-
     def batch(self, numbers: Sequence[int], random: np.random.Generator) -> Arrays:
-        """The micro-batch of these samples."""
-        return self.preparation.batch(self.samples[list(numbers)], self.context, random)
+        """The micro-batch of these samples; `random` decides what is new in every epoch."""
+        samples = self.samples[list(numbers)]
+        stacked = {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
+        return self.finish(stacked, random)
+
+    def finish(self, batch: Arrays, random: np.random.Generator) -> Arrays:  # noqa: ARG002
+        """What the model takes of the samples' arrays along a new first axis: by default all of it."""
+        return batch
+
+    def where(self, column: str) -> str:
+        """For messages: the dataset's own name of a task's column."""
+        return f"column {self.data.columns.get(column, column)} of data.path={self.data.path}"
+
+    @property
+    def padded(self) -> dict[str, Any]:
+        """What makes a tokenizer cut off or pad every text to `seq_len`."""
+        return {"padding": "max_length", "truncation": True, "max_length": self.seq_len}
+
+    def check_tokenizer(self, tokenizer: Any, *, fast: bool = False, pads: bool = True) -> None:
+        """Refuse a tokenizer that does not fit the model, the length or the task.
+
+        Args:
+            tokenizer: of transformers.
+            fast: the task needs to know which token came from where.
+            pads: the task pads.
+
+        Raises:
+            UserError: with the remedy.
+        """
+        assert self.seq_len is not None, "bench.config.schema sees to it"
+        where, settings = self.data.processor, self.settings
+        words, rows = len(tokenizer), getattr(settings, "vocab_size", None)
+        if rows is not None and words > rows:
+            raise UserError(
+                f"data.processor={where} knows {words:,} tokens, but model.name={self.model} embeds "
+                f"{rows:,}; choose the model's own tokenizer, or set ++model.config.vocab_size={words}."
+            )
+        limits = (getattr(settings, name, None) for name in POSITIONS)
+        positions = min((limit for limit in limits if limit is not None), default=UNLIMITED)
+        if self.seq_len > positions:
+            raise UserError(
+                f"seq_len={self.seq_len} is longer than the {positions} positions of "
+                f"model.name={self.model}; choose a shorter one."
+            )
+        if self.seq_len > tokenizer.model_max_length:
+            raise UserError(
+                f"seq_len={self.seq_len} is longer than the {tokenizer.model_max_length} tokens that "
+                f"data.processor={where} allows (its model_max_length); choose a shorter one."
+            )
+        if fast and not tokenizer.is_fast:
+            raise UserError(
+                f"data.processor={where} is a slow tokenizer, which cannot tell where a token came from; "
+                "give one with a tokenizer.json."
+            )
+        if pads and tokenizer.pad_token is None:
+            if tokenizer.eos_token is None:
+                raise UserError(
+                    f"data.processor={where} has neither a padding nor an end-of-text token; "
+                    "save it with a pad_token."
+                )
+            tokenizer.pad_token = tokenizer.eos_token  # as training scripts do for GPT-2
+        tokenizer.padding_side = "right"  # where every synthetic batch has it
+
+    def text(self, rows: Sequence[Any], column: str, *, may_be_empty: bool = False) -> list[str]:
+        """A column of texts. What is missing, as an empty cell of a CSV file, is an empty text.
+
+        Raises:
+            RowError: one is none, or empty where it is a sample.
+        """
+        for place, row in enumerate(rows):
+            if not row and isinstance(row, str | None):
+                if may_be_empty:
+                    continue
+                fault = "none"
+            elif isinstance(row, str):
+                continue
+            else:
+                fault = f"{row!r:.40}"
+            remedy = f"leave such rows out, or set ++data.columns={{{column}: …}}"
+            raise RowError(place, f"{self.where(column)} must hold text", fault, remedy)
+        return [row or "" for row in rows]
+
+    def tokenize(self, dataset: Any, function: Callable[[dict[str, list[Any]]], Any]) -> Samples:
+        """Apply `function` to batches of rows, or find what an earlier process has made of the same.
+
+        Args:
+            dataset: with the task's columns.
+            function: from columns to columns of integers, which replace them; rows may become more or fewer.
+
+        Raises:
+            UserError: the text cannot be tokenized.
+        """
+        key = self._key(dataset, function)
+        folder = Path(datasets.config.HF_DATASETS_CACHE) / "bench"
+        folder.mkdir(parents=True, exist_ok=True)
+
+        def numbered(rows: dict[str, list[Any]], numbers: list[int]) -> Any:
+            try:
+                return function(rows)
+            except RowError as error:
+                raise RowError(numbers[error.place], error.where, error.fault, error.remedy) from None
+
+        try:
+            made = dataset.map(
+                numbered,
+                batched=True,
+                with_indices=True,
+                remove_columns=dataset.column_names,
+                cache_file_name=str(folder / f"{key}.arrow"),
+                load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
+                new_fingerprint=key,
+            )
+        except UserError:
+            raise
+        except (TypeError, ValueError) as error:
+            if (path := Path(str(self.data.path))).exists():
+                raise_fault(path)
+            raise UserError(
+                f"data.path={self.data.path} cannot be tokenized as it is: {first_words(error)}; "
+                "look at the columns' contents, which data.columns chooses."
+            ) from error
+        return _Tokenized(made)
+
+    def _key(self, dataset: Any, function: Callable[..., Any]) -> str:
+        """Equal for equal samples: of the rows, the tokenizer, the task, the length, and this code."""
+        code = sha256()
+        for path in sorted(Path(__file__).parent.glob("*.py")):
+            code.update(path.read_bytes())
+        parts = (
+            dataset._fingerprint,
+            dataset.column_names,
+            self.processor,
+            self.seq_len,
+            getattr(self.settings, "num_labels", None),
+            f"{function.__module__}.{function.__qualname__}",
+            datasets.__version__,
+            code.hexdigest(),
+        )
+        return str(Hasher.hash(parts))
 
 
-class Empty:
-    """The samples of a dataset without rows, for which libraries have all kinds of errors."""
+class _Tokenized:
+    """Samples in a file that all ranks of a node read through the same pages of memory."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset.with_format("numpy")
 
     def __len__(self) -> int:
-        return 0
+        return len(self.dataset)
 
     def __getitem__(self, numbers: list[int]) -> list[Arrays]:
-        raise IndexError(numbers)
+        columns = self.dataset[numbers]
+        return [
+            {name: np.asarray(column[place], dtype=np.int64) for name, column in columns.items()}
+            for place in range(len(numbers))
+        ]
 
 
-def make(task: str) -> Preparation:
-    """The preparation of the task called `task`."""
-    made: Preparation = import_module(
-        f"bench.worker.workload.preparation.{task.replace('-', '_')}"
-    ).Preparation()
-    return made
-
-
-def prepare(data: Data, model: Model, *, settings: Any, seq_len: int | None, global_batch: int) -> Prepared:
-    """Load the dataset and the processor that `data` names, and make the samples.
+def prepare(
+    data: Data, model: Model, *, settings: Any, seq_len: int | None, global_batch: int
+) -> TaskPreparation:
+    """Load the dataset and the processor that `data` names, and make the samples of `model.task`.
 
     What is tokenized beforehand is kept in the cache of Hugging Face's `datasets`, so that the ranks of all
-    launches find what `bench.worker.workload.inspect_dataset` has made.
-
-    Args:
-        data: which dataset, split, columns and processor.
-        model: says what is learnt, and its name for messages.
-        settings: the model's transformers configuration.
-        seq_len: positions of a sample, padding included; None where it has none.
-        global_batch: samples of an optimizer step, which the dataset must hold at least.
+    launches find what `bench.worker.workload.inspections` has made.
 
     Raises:
-        UserError: something is missing, damaged, or does not fit; the sentence says what and the remedy.
+        UserError: something is missing, damaged, or does not fit, or there are fewer samples than the
+            `global_batch` of an optimizer step; the sentence says what and the remedy.
     """
-    preparation = make(model.task)
-    processor = processors.load(preparation.processor, data.processor)
-    context = Context(data=data, model=model.name, settings=settings, processor=processor, seq_len=seq_len)
-    dataset = source.named(source.load(data), data, model.task, preparation.columns, preparation.optional)
-    samples: Samples = preparation.samples(dataset, context) if len(dataset) else Empty()
-    if len(samples) < global_batch:
+    module = import_module(f"bench.worker.workload.preparation.{model.task.replace('-', '_')}")
+    made: TaskPreparation = module.Preparation(data, model.name, settings=settings, seq_len=seq_len)
+    dataset = _source.named(_source.load(data), data, model.task, made.columns, made.optional)
+    if len(dataset):  # libraries have all kinds of errors for a dataset without rows
+        made.samples = made.prepare(dataset)
+    count = len(made.samples) if len(dataset) else 0
+    if count < global_batch:
         raise UserError(
-            f"data.path={data.path} holds {len(samples):,} samples in data.split={data.split}, fewer than "
+            f"data.path={data.path} holds {count:,} samples in data.split={data.split}, fewer than "
             f"the {global_batch:,} of one step; choose a smaller micro_batch or a larger dataset."
         )
-    return Prepared(preparation=preparation, context=context, samples=samples)
-
-
-def stacked(samples: Sequence[Arrays]) -> Arrays:
-    """The samples' arrays along a new first axis."""
-    return {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
+    return made

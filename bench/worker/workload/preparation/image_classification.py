@@ -7,36 +7,27 @@ import numpy.typing as npt
 from datasets import Image
 
 from bench.errors import UserError
-from bench.worker.workload import preparation
-from bench.worker.workload.preparation import Context, Samples
-from bench.worker.workload.preparation.labels import classes
-from bench.worker.workload.preparation.media import MediaFiles
+from bench.worker.workload.preparation import Samples
+from bench.worker.workload.preparation._labels import classes
+from bench.worker.workload.preparation._media import MediaPreparation
 from bench.worker.workload.tasks import Arrays
 
 
-class Preparation(preparation.Preparation):
+class Preparation(MediaPreparation):
     """Works like run_image_classification.py of transformers in evaluation: the model's own processor.
 
     The script's random crops and flips need torchvision; their cost is not in this preparation.
     """
 
     columns = ("image", "label")
-    processor = "AutoImageProcessor"
+    processor_class = "AutoImageProcessor"
+    column, kind, kinds, feature = "image", "an image", "images", Image
 
-    def samples(self, dataset: Any, context: Context) -> Samples:
+    def prepare(self, dataset: Any) -> Samples:
         """Images as the processor makes them, float32 of shape (channels, height, width)."""
-        numbers = classes(dataset, "label", context)
-        return Images(dataset, numbers, context)
-
-
-class Images(MediaFiles):
-    """Pixels and labels."""
-
-    column, kind, kinds = "image", "an image", "images"
-
-    def __init__(self, dataset: Any, numbers: dict[Any, int], context: Context) -> None:
-        super().__init__(dataset, Image, context)
-        self.numbers = numbers
+        self.numbers = classes(dataset, "label", self)
+        self.keep(dataset)
+        return self
 
     def __getitem__(self, numbers: list[int]) -> list[Arrays]:
         rows = self.dataset[numbers]
@@ -54,16 +45,13 @@ class Images(MediaFiles):
 
     def convert(self, opened: Any, _: Any) -> npt.NDArray[Any]:
         """Pixels of shape (channels, height, width)."""
-        pixels = np.asarray(self.context.processor(opened, return_tensors="np")["pixel_values"][0])
-        self._check_size(pixels.shape)
-        return pixels
-
-    def _check_size(self, shape: tuple[int, ...]) -> None:
-        """Compare with what the model says that it takes, where it says so."""
-        size = getattr(self.context.settings, "image_size", None)
-        if isinstance(size, int) and shape[1:] != (size, size):
+        pixels = np.asarray(self.processor(opened, return_tensors="np")["pixel_values"][0])
+        *_, height, width = pixels.shape
+        size = getattr(self.settings, "image_size", None)
+        if isinstance(size, int) and (height, width) != (size, size):
             raise UserError(
-                f"data.processor={self.context.data.processor} makes images of {shape[1]} x {shape[2]}, but "
-                f"model.name={self.context.model} takes {size} x {size}; choose the model's own processor, "
-                f"or set ++model.config.image_size={shape[1]}."
+                f"data.processor={self.data.processor} makes images of {height} x {width}, but "
+                f"model.name={self.model} takes {size} x {size}; choose the model's own processor, "
+                f"or set ++model.config.image_size={height}."
             )
+        return pixels

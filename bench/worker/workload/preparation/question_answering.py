@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.errors import UserError
-from bench.worker.workload import preparation
-from bench.worker.workload.preparation import Context, Samples
-from bench.worker.workload.preparation.processors import check_tokenizer
-from bench.worker.workload.preparation.tokenized import text, tokenized
+from bench.worker.workload.preparation import Samples, TaskPreparation
 
 LONGEST_QUESTION, STRIDE = 64, 128
 """Tokens of a question, and by which the pieces of a long context overlap (google-research/bert,
@@ -17,7 +14,7 @@ SPECIAL = 4
 """Special tokens of a pair, at most (RoBERTa has four, BERT three)."""
 
 
-class Preparation(preparation.Preparation):
+class Preparation(TaskPreparation):
     """Works like transformers' run_qa.py with --pad_to_max_length; questions are cut off as BERT's were.
 
     A context that is too long becomes several samples; where the answer is not in one, both positions are
@@ -26,19 +23,19 @@ class Preparation(preparation.Preparation):
 
     columns = ("question", "context", "answers")
 
-    def samples(self, dataset: Any, context: Context) -> Samples:
+    def prepare(self, dataset: Any) -> Samples:
         """Question and context, padded to `seq_len`."""
-        tokenizer, length = context.processor, context.seq_len
+        tokenizer, length = self.processor, self.seq_len
         assert length is not None, "bench.config.schema sees to it"
-        check_tokenizer(tokenizer, context, fast=True)
+        self.check_tokenizer(tokenizer, fast=True)
         longest = min(LONGEST_QUESTION, length // 4)
         stride = min(STRIDE, (length - longest - SPECIAL) // 2)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            questions = [line.lstrip() for line in text(rows["question"], "question", context)]
+            questions = [line.lstrip() for line in self.text(rows["question"], "question")]
             encoded = tokenizer(
                 [_shortened(tokenizer, question, longest) for question in questions],
-                text(rows["context"], "context", context),
+                self.text(rows["context"], "context"),
                 truncation="only_second",
                 max_length=length,
                 stride=stride,
@@ -49,13 +46,13 @@ class Preparation(preparation.Preparation):
             offsets = encoded.pop("offset_mapping")
             rows_of = encoded.pop("overflow_to_sample_mapping")
             spans = [
-                _span(offsets[place], encoded.sequence_ids(place), _answer(rows["answers"][row], context))
+                _span(offsets[place], encoded.sequence_ids(place), _answer(rows["answers"][row], self))
                 for place, row in enumerate(rows_of)
             ]
             starts, ends = zip(*spans, strict=True) if spans else ((), ())
             return {**encoded, "start_positions": list(starts), "end_positions": list(ends)}
 
-        return tokenized(dataset, encode, context)
+        return self.tokenize(dataset, encode)
 
 
 def _shortened(tokenizer: Any, question: str, longest: int) -> str:
@@ -64,7 +61,7 @@ def _shortened(tokenizer: Any, question: str, longest: int) -> str:
     return question if len(offsets) <= longest else question[: offsets[longest - 1][1]]
 
 
-def _answer(answers: Any, context: Context) -> tuple[int, int] | None:
+def _answer(answers: Any, task: TaskPreparation) -> tuple[int, int] | None:
     """First character of the answer and the one behind it; None: there is none."""
     try:
         if not answers["answer_start"]:
@@ -73,7 +70,7 @@ def _answer(answers: Any, context: Context) -> tuple[int, int] | None:
         return start, start + len(answers["text"][0])
     except (TypeError, KeyError, IndexError, ValueError) as error:
         raise UserError(
-            f"{context.where('answers')} must hold {{text: […], answer_start: […]}} in every row, as SQuAD "
+            f"{task.where('answers')} must hold {{text: […], answer_start: […]}} in every row, as SQuAD "
             "has it; set ++data.columns={answers: …}."
         ) from error
 

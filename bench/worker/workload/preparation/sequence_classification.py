@@ -2,31 +2,28 @@
 
 from typing import Any
 
-from bench.worker.workload import preparation
-from bench.worker.workload.preparation import Context, Samples
-from bench.worker.workload.preparation.labels import classes
-from bench.worker.workload.preparation.processors import check_tokenizer
-from bench.worker.workload.preparation.tokenized import text, tokenized
+from bench.worker.workload.preparation import Samples, TaskPreparation
+from bench.worker.workload.preparation._labels import classes
 
 
-class Preparation(preparation.Preparation):
+class Preparation(TaskPreparation):
     """Works like transformers' run_glue.py with --pad_to_max_length."""
 
     columns = ("text", "label")
     optional = ("text_pair",)
 
-    def samples(self, dataset: Any, context: Context) -> Samples:
+    def prepare(self, dataset: Any) -> Samples:
         """Every text, or pair, cut off or padded to `seq_len`."""
-        tokenizer = context.processor
-        check_tokenizer(tokenizer, context)
-        numbers = classes(dataset, "label", context)
-        if context.settings.pad_token_id is None:
+        tokenizer = self.processor
+        self.check_tokenizer(tokenizer)
+        numbers = classes(dataset, "label", self)
+        if self.settings.pad_token_id is None:
             # GPT-like classifiers look for the last token that is none of these.
-            context.settings.pad_token_id = tokenizer.pad_token_id
+            self.settings.pad_token_id = tokenizer.pad_token_id
         texts = [name for name in ("text", "text_pair") if name in dataset.column_names]
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            encoded = tokenizer(*(text(rows[name], name, context) for name in texts), **context.padded)
+            encoded = tokenizer(*(self.text(rows[name], name) for name in texts), **self.padded)
             return {**encoded, "labels": [numbers[label] for label in rows["label"]]}
 
-        return tokenized(dataset, encode, context)
+        return self.tokenize(dataset, encode)

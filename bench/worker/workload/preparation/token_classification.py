@@ -5,44 +5,41 @@ from itertools import chain
 from typing import Any
 
 from bench.errors import UserError
-from bench.worker.workload import preparation
-from bench.worker.workload.preparation import Context, Samples
-from bench.worker.workload.preparation.labels import numbering
-from bench.worker.workload.preparation.processors import check_tokenizer
-from bench.worker.workload.preparation.tokenized import RowError, tokenized
+from bench.worker.workload.preparation import RowError, Samples, TaskPreparation
+from bench.worker.workload.preparation._labels import numbering
 from bench.worker.workload.tasks import IGNORED
 
 
-class Preparation(preparation.Preparation):
+class Preparation(TaskPreparation):
     """Works like transformers' run_ner.py with --pad_to_max_length."""
 
     columns = ("tokens", "ner_tags")
 
-    def samples(self, dataset: Any, context: Context) -> Samples:
+    def prepare(self, dataset: Any) -> Samples:
         """Words become tokens; only the first token of a word has a label."""
-        tokenizer = context.processor
-        check_tokenizer(tokenizer, context, fast=True)
+        tokenizer = self.processor
+        self.check_tokenizer(tokenizer, fast=True)
         feature = getattr(dataset.features["ner_tags"], "feature", None)
-        tags = (_list(row, "ner_tags", context) for row in dataset["ner_tags"])
-        numbers = numbering(feature, chain.from_iterable(tags), "ner_tags", context)
+        tags = (_list(row, "ner_tags", self) for row in dataset["ner_tags"])
+        numbers = numbering(feature, chain.from_iterable(tags), "ner_tags", self)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
             for number, (words, labels) in enumerate(zip(rows["tokens"], rows["ner_tags"], strict=True)):
-                if len(_list(words, "tokens", context)) != len(labels):
+                if len(_list(words, "tokens", self)) != len(labels):
                     raise RowError(
                         number,
-                        f"data.path={context.data.path} must have a tag for each token",
+                        f"data.path={self.data.path} must have a tag for each token",
                         f"{len(words)} tokens and {len(labels)} ner_tags",
                         "correct it",
                     )
-            encoded = tokenizer(rows["tokens"], is_split_into_words=True, **context.padded)
+            encoded = tokenizer(rows["tokens"], is_split_into_words=True, **self.padded)
             labels = [
                 _of_first_tokens(encoded.word_ids(place), [numbers[tag] for tag in tags])
                 for place, tags in enumerate(rows["ner_tags"])
             ]
             return {**encoded, "labels": labels}
 
-        return tokenized(dataset, encode, context)
+        return self.tokenize(dataset, encode)
 
 
 def _of_first_tokens(words: Sequence[int | None], labels: Sequence[int]) -> list[int]:
@@ -53,10 +50,10 @@ def _of_first_tokens(words: Sequence[int | None], labels: Sequence[int]) -> list
     ]
 
 
-def _list(row: Any, column: str, context: Context) -> list[Any]:
+def _list(row: Any, column: str, task: TaskPreparation) -> list[Any]:
     if not isinstance(row, list):
         raise UserError(
-            f"{context.where(column)} must hold a list in every row, not {row!r:.40}; "
+            f"{task.where(column)} must hold a list in every row, not {row!r:.40}; "
             f"set ++data.columns={{{column}: …}}."
         )
     return row

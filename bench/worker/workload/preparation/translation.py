@@ -2,14 +2,11 @@
 
 from typing import Any
 
-from bench.worker.workload import preparation
-from bench.worker.workload.preparation import Context, Samples
-from bench.worker.workload.preparation.processors import check_tokenizer
-from bench.worker.workload.preparation.tokenized import text, tokenized
+from bench.worker.workload.preparation import Samples, TaskPreparation
 from bench.worker.workload.tasks import IGNORED
 
 
-class Preparation(preparation.Preparation):
+class Preparation(TaskPreparation):
     """Works like transformers' run_translation.py with --pad_to_max_length.
 
     `++data.columns={source: translation.de, target: translation.en}` fits the datasets of the hub. The model
@@ -18,14 +15,14 @@ class Preparation(preparation.Preparation):
 
     columns = ("source", "target")
 
-    def samples(self, dataset: Any, context: Context) -> Samples:
+    def prepare(self, dataset: Any) -> Samples:
         """Both texts cut off or padded to `seq_len`."""
-        tokenizer = context.processor
-        check_tokenizer(tokenizer, context)
+        tokenizer = self.processor
+        self.check_tokenizer(tokenizer)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            encoded = tokenizer(text(rows["source"], "source", context), **context.padded)
-            targets = tokenizer(text_target=text(rows["target"], "target", context), **context.padded)
+            encoded = tokenizer(self.text(rows["source"], "source"), **self.padded)
+            targets = tokenizer(text_target=self.text(rows["target"], "target"), **self.padded)
             return {
                 **encoded,
                 "labels": [
@@ -34,4 +31,4 @@ class Preparation(preparation.Preparation):
                 ],
             }
 
-        return tokenized(dataset, encode, context)
+        return self.tokenize(dataset, encode)

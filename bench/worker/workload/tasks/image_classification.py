@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays
-from bench.worker.workload.tasks._images import ImageTask
-from bench.worker.workload.tasks._labels import draw_labels
+from bench.worker.workload.tasks import Arrays, ImageTask, draw_labels
 
 
 class Task(ImageTask):

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays, setting
-from bench.worker.workload.tasks._images import ImageTask
+from bench.worker.workload.tasks import Arrays, ImageTask, setting
 
 MASKED_SHARE = 0.6
 """Share of the patches that are hidden. Source: Xie et al. 2021, arXiv:2111.09886, section 4.1."""

@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays, Integers, setting
-from bench.worker.workload.tasks._text import TextTask
-from bench.worker.workload.tokens import hidden, padding_token
+from bench.worker.workload.tasks import Arrays, Integers, TextTask, hidden, padding_token, setting
 
 MASK_TOKEN = 103
 """[MASK] in BERT's uncased vocabulary; with random weights any fixed token serves."""

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload import tasks
-from bench.worker.workload.tasks import Arrays, Integers
-from bench.worker.workload.tokens import draw, real_positions
+from bench.worker.workload.tasks import Arrays, Integers, draw_tokens, real_positions
 
 CHOICES = 4
 """Texts of a sample. Source: Zellers et al. 2018, arXiv:1808.05326 (SWAG), abstract."""
@@ -22,6 +21,6 @@ class Task(tasks.Task):
     ) -> Arrays:
         """Texts, int64 of shape (micro_batch, choices, seq_len), and the number of the right one."""
         mask = np.repeat(real_positions(lengths, seq_len)[:, None], CHOICES, axis=1)
-        ids = draw(settings, mask=mask, random=random)
+        ids = draw_tokens(settings, mask=mask, random=random)
         right = random.integers(0, CHOICES, size=len(ids), dtype=np.int64)
         return {"input_ids": ids, "attention_mask": mask, "labels": right}

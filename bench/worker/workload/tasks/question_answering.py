@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays, Integers
-from bench.worker.workload.tasks._text import TextTask
+from bench.worker.workload.tasks import Arrays, Integers, TextTask
 
 
 class Task(TextTask):

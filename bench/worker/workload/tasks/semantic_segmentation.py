@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays
-from bench.worker.workload.tasks._images import ImageTask
+from bench.worker.workload.tasks import Arrays, ImageTask
 
 
 class Task(ImageTask):

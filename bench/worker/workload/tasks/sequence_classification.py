@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import Arrays, Integers, setting
-from bench.worker.workload.tasks._labels import draw_labels
-from bench.worker.workload.tasks._text import TextTask
+from bench.worker.workload.tasks import Arrays, Integers, TextTask, draw_labels, setting
 
 
 class Task(TextTask):

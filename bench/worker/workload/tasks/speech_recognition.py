@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import IGNORED, Arrays, Integers, setting
-from bench.worker.workload.tokens import draw, real_positions
+from bench.worker.workload import tasks
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers, draw_tokens, real_positions, setting
 
 FRAMES_PER_POSITION = 2
 """The encoder's second convolution has this stride.
@@ -14,7 +14,7 @@ Source: Radford et al. 2022, arXiv:2212.04356, section 2.2.
 """
 
 
-class Task:
+class Task(tasks.Task):
     """Predicts every token of the text; lengths are the text's, since all speech fills its 30 seconds."""
 
     head = "AutoModelForSpeechSeq2Seq"
@@ -28,5 +28,5 @@ class Task:
         setting(settings, "decoder_start_token_id")  # which the model puts before its labels
         speech = random.standard_normal((len(lengths), bins, frames), dtype=np.float32)
         mask = real_positions(lengths, seq_len)
-        ids = draw(settings, mask=mask, random=random)
+        ids = draw_tokens(settings, mask=mask, random=random)
         return {"input_features": speech, "labels": np.where(mask == 1, ids, IGNORED)}

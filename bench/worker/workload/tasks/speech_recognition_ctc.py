@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.worker.workload import tasks
-from bench.worker.workload.tasks import IGNORED, Arrays, Integers, setting
-from bench.worker.workload.tokens import draw, real_positions
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers, draw_tokens, real_positions, setting
 
 
 class Task(tasks.Task):
@@ -27,7 +26,7 @@ class Task(tasks.Task):
         there = np.arange(_wave_lengths(np.array([seq_len]), settings)[0]) < ends[:, None]
         waves = np.where(there, random.standard_normal(there.shape, dtype=np.float32), np.float32(0))
         words = real_positions(np.maximum(1, lengths // 2), max(1, seq_len // 2))
-        labels = np.where(words == 1, draw(settings, mask=words, random=random), IGNORED)
+        labels = np.where(words == 1, draw_tokens(settings, mask=words, random=random), IGNORED)
         masked = setting(settings, "feat_extract_norm", "group") != "group"
         mask = {"attention_mask": there.astype(np.int64)} if masked else {}
         return {"input_values": waves, "labels": labels} | mask

@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.worker.workload.tasks import IGNORED, Arrays, Integers, setting
-from bench.worker.workload.tasks._text import TextTask
-from bench.worker.workload.tokens import draw
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers, TextTask, draw_tokens, setting
 
 
 class Task(TextTask):
@@ -18,5 +16,5 @@ class Task(TextTask):
         """Random tokens again; a translation is as long as its source."""
         del ids
         setting(settings, "decoder_start_token_id")  # which the model puts before its labels
-        translated = draw(settings, mask=mask, random=random)
+        translated = draw_tokens(settings, mask=mask, random=random)
         return {"labels": np.where(mask == 1, translated, IGNORED)}

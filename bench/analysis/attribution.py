@@ -1,0 +1,262 @@
+"""A speed-up divided: among the choices in which two backends differ, or settings left alone.
+
+A backend is a set of choices (`FACTORS`). Where all combinations between two backends were measured, the
+change that a choice makes can be taken at every place in the order of changes, and these disagree if the
+choices interact. The mean over all orders, the Shapley value, depends on none, and the parts multiply to the
+whole. Everything is computed on logarithms. Source: L. S. Shapley, "A value for n-person games", 1953.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bench.results import arithmetic
+from bench.results.environment_cell import latest_environment, machine_key
+from bench.statistics.comparability import CHOICES
+from bench.statistics.intervals import Floats, Speedup, combine_samples, midmean, speedup_of_launches
+from bench.statistics.summary import BackendSummary, summarise
+from bench.statistics.table_values import stopped_by_width
+
+Subset = frozenset[str]
+
+FACTORS = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer"))
+"""The choices of a backend, in the order in which a waterfall shows them: the cheapest change first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contribution:
+    """What one choice contributes."""
+
+    factor: str  # the choice, one of `FACTORS` or a setting
+    change: str  # what it goes from and to, such as `eager → ortmodule`
+    effect: Speedup  # its mean over all orders, as a ratio of throughputs with its interval
+    lowest: float  # its effect in the order where it is smallest, a ratio
+    highest: float  # in the order where it is largest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribution:
+    """A speed-up and its parts, whose ratios multiply to it."""
+
+    start: str
+    end: str
+    total: Speedup
+    parts: tuple[Contribution, ...]
+
+
+def attribute(
+    summaries: Sequence[BackendSummary], end: str, *, stopped_by_width: bool = False
+) -> Attribution | None:
+    """Divide the speed-up of `end` over the comparison's reference among the choices in which they differ.
+
+    Each launch's values are the midmeans of its rounds' log ratios, as in the table, so that the whole is
+    the table's speed-up; the intervals are over launches, `stopped_by_width` as in
+    `intervals.speedup_of_launches`. None unless every combination of the choices was measured and has a
+    speed-up.
+    """
+    start = next((summary for summary in summaries if summary.is_reference), None)
+    last = next((summary for summary in summaries if summary.backend == end), None)
+    if start is None or last is None or last.speedup is None:
+        return None
+    factors = changed_factors(start, last)
+    combinations = _find_combinations(start, last, factors, summaries)
+    if not factors or combinations is None:
+        return None
+    logs = {subset: midmeans_by_launch(summary) for subset, summary in combinations.items() if subset}
+    launches = sorted(set.intersection(*(set(by_launch) for by_launch in logs.values())))
+    if not launches:
+        return None
+    values_by_launch = [
+        {Subset(): 0.0} | {subset: by_launch[number] for subset, by_launch in logs.items()}
+        for number in launches
+    ]
+    means = {
+        subset: arithmetic.mean([values[subset] for values in values_by_launch]) for subset in combinations
+    }
+
+    def effect_of(factor: str) -> Speedup:
+        effects = [np.array([shapley_values(values, factors)[factor]]) for values in values_by_launch]
+        return speedup_of_launches(effects, stopped_by_width=stopped_by_width)
+
+    return Attribution(
+        start=start.backend,
+        end=end,
+        total=last.speedup,
+        parts=tuple(
+            contribution_of(
+                factor, f"{getattr(start, factor)} → {getattr(last, factor)}", effect_of(factor), means
+            )
+            for factor in factors
+        ),
+    )
+
+
+def contribution_of(factor: str, change: str, effect: Speedup, means: Mapping[Subset, float]) -> Contribution:
+    """What one factor contributes; `means` holds the mean log ratio of every subset of the factors."""
+    marginals = [marginal(means, factor, before) for before in means if factor not in before]
+    return Contribution(
+        factor=factor,
+        change=change,
+        effect=effect,
+        lowest=math.exp(min(marginals)),
+        highest=math.exp(max(marginals)),
+    )
+
+
+def changed_factors(start: BackendSummary, end: BackendSummary) -> tuple[str, ...]:
+    """The choices in which two backends differ."""
+    return tuple(factor for factor in FACTORS if getattr(start, factor) != getattr(end, factor))
+
+
+def midmeans_by_launch(summary: BackendSummary) -> dict[int, float]:
+    """The midmean of each launch's log ratios, by launch."""
+    return {number: midmean(np.array(logs)) for number, logs in summary.log_ratios.items()}
+
+
+def _find_combinations(
+    start: BackendSummary, end: BackendSummary, factors: Sequence[str], summaries: Sequence[BackendSummary]
+) -> dict[Subset, BackendSummary] | None:
+    """The backend of each subset of changed factors; None if one is missing or has no speed-up."""
+    backends: dict[tuple[str, ...], BackendSummary] = {}
+    for summary in summaries:
+        if summary.is_reference or summary.speedup:
+            backends.setdefault(tuple(getattr(summary, factor) for factor in FACTORS), summary)
+    combinations = {}
+    for subset in subsets_of(factors):
+        choices = tuple(getattr(end if factor in subset else start, factor) for factor in FACTORS)
+        if choices not in backends:
+            return None
+        combinations[subset] = backends[choices]
+    return combinations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fairness:
+    """What an uncontrolled harness prints of one backend, and what is left where settings are held."""
+
+    backend: str  # whose speed-up over `reference` it is
+    reference: str
+    naive: Speedup  # with nothing held
+    # what each setting adds to it, as ratios above 1 if leaving it alone flatters the backend
+    parts: tuple[Contribution, ...]
+    own: Speedup  # with everything held, the backend's own part; `naive` = `own` × the parts
+
+
+SETTINGS = ("threads", "allocator", "blas")
+"""What a harness may leave alone: `device.hold_threads`, `device.allocator` and `device.blas`."""
+
+ALWAYS_DIVIDED = frozenset({"threads", "allocator"})
+"""Those of `SETTINGS` that exist on every machine. MKL has a second path on some CPUs only."""
+
+
+def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairness | None:
+    """Divide the speed-up of an uncontrolled comparison among the settings that vary and the backend itself.
+
+    Args:
+        tables: comparisons of the same workload and hardware, one for every combination of `SETTINGS`, or of
+            `ALWAYS_DIVIDED` if blas is the same in all; of the same combination the latest counts.
+        backend: whose speed-up over the reference is divided.
+
+    Returns:
+        None unless every combination is there, all on the same machine, and the backend has a speed-up in
+        each.
+    """
+    if len({machine_key(latest_environment(rows)) for rows in tables}) > 1:
+        return None
+    combinations = {
+        left_alone: rows
+        for rows in sorted(tables, key=lambda rows: str(rows["started_at"].max()))
+        if (left_alone := _settings_left_alone(rows)) is not None and backend in set(rows["backend"])
+    }
+    settings = Subset()  # that are held in some combinations and left alone in others
+    if combinations:
+        settings = frozenset.union(*combinations) - frozenset.intersection(*combinations)
+    by_settings = {left_alone & settings: rows for left_alone, rows in combinations.items()}
+    if not settings >= ALWAYS_DIVIDED or set(by_settings) != set(subsets_of(settings)):
+        return None
+    reference = str(by_settings[frozenset()]["reference"].iloc[0])
+    launches: dict[Subset, Floats] = {}
+    for subset, rows in by_settings.items():
+        summaries = {summary.backend: summary for summary in summarise(rows)}
+        if summaries[backend].speedup is None or str(rows["reference"].iloc[0]) != reference:
+            return None
+        launches[subset] = np.array(list(midmeans_by_launch(summaries[backend]).values()))
+    stopped = stopped_by_width(*by_settings.values())
+    means = {subset: float(values.mean()) for subset, values in launches.items()}
+
+    def whole(left_alone: Subset) -> Speedup:
+        each = [np.array([value]) for value in launches[left_alone]]
+        return speedup_of_launches(each, stopped_by_width=stopped)
+
+    def effect_of(setting: str) -> Speedup:
+        """Its mean marginal effect. The comparisons were made apart, so that their errors add up."""
+        weights = shapley_weights(setting, sorted(settings))
+        samples = [(weight, launches[subset]) for subset, weight in weights.items()]
+        return combine_samples(samples, stopped)
+
+    return Fairness(
+        backend=backend,
+        reference=reference,
+        naive=whole(settings),
+        parts=tuple(
+            contribution_of(setting, "held → left alone", effect_of(setting), means)
+            for setting in SETTINGS
+            if setting in settings
+        ),
+        own=whole(frozenset()),
+    )
+
+
+def _settings_left_alone(rows: pd.DataFrame) -> Subset | None:
+    """The settings that this comparison does not hold; None if its rows disagree."""
+    left_alone = {
+        "threads": set(rows["cores_per_rank"] > rows["threads_per_rank"]),
+        "allocator": set(rows["allocator"] != "tuned"),
+        "blas": set(rows["blas"] != "full"),
+    }
+    if any(len(answers) != 1 for answers in left_alone.values()):
+        return None
+    return frozenset(factor for factor in SETTINGS if left_alone[factor] == {True})
+
+
+def shapley_values(game: Mapping[Subset, float], factors: Sequence[str]) -> dict[str, float]:
+    """Each factor's mean marginal contribution over all orders; they add up to the whole.
+
+    `game` has the value of every subset of `factors`, the empty one included.
+    """
+    count = math.factorial(len(factors))
+    shares = dict.fromkeys(factors, 0.0)
+    for order in itertools.permutations(factors):
+        before: Subset = frozenset()
+        for factor in order:
+            shares[factor] += marginal(game, factor, before) / count
+            before |= {factor}
+    return shares
+
+
+def marginal(game: Mapping[Subset, float], factor: str, before: Subset) -> float:
+    """What `factor` adds to a subset that lacks it."""
+    return game[before | {factor}] - game[before]
+
+
+def subsets_of(factors: Iterable[str]) -> list[Subset]:
+    """Every subset, from none to all of them."""
+    ordered = sorted(factors)
+    return [
+        frozenset(chosen)
+        for size in range(len(ordered) + 1)
+        for chosen in itertools.combinations(ordered, size)
+    ]
+
+
+def shapley_weights(factor: str, factors: Sequence[str]) -> dict[Subset, float]:
+    """How much each subset's value counts in this factor's share."""
+    weights = {}
+    for subset in subsets_of(factors):
+        unit = {other: float(other == subset) for other in subsets_of(factors)}
+        weights[subset] = shapley_values(unit, factors)[factor]
+    return weights

@@ -1,1 +1,0 @@
-"""Published claims, tested on what this project has measured."""

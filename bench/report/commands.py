@@ -1,0 +1,190 @@
+"""The commands over chosen results: `python -m bench.report figure …` and `… table …`."""
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.closing import command_parser
+from bench.errors import UserError
+from bench.report.content.backend_columns import IN_SUMMARY, PAPER, BackendRow, backend_table, rows_of
+from bench.report.content.blocks import Block, Bold, Bullets, Paragraph
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.models import choose_backends, choose_models, panels_of, parse_names, showable
+from bench.report.content.quantities import KINDS
+from bench.report.files import read_results
+from bench.report.render import latex
+from bench.report.render.csv import render_csv
+from bench.report.render.markdown import render_markdown
+from bench.report.words.formatting import one_line
+from bench.results.atomic import write_atomically
+
+FIGURE = """python -m bench.report figure RESULTS… --out FILE: draw the models of these results side by side.
+
+RESULTS are results files, or folders of them. Those of different machines get panels of their own. The
+ending of --out chooses the format: .svg, .pdf or .png. The caption is printed, too, for a paper's own.
+"""
+
+TABLE = """python -m bench.report table RESULTS…: one row for each model and backend, to paste elsewhere.
+
+RESULTS are results files, or folders of them.
+"""
+
+NARROWEST, WIDEST = 2.5, 40.0
+"""Inches."""
+
+UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+"""Inches of each; `pt` is LaTeX's."""
+
+
+FORMATS = {
+    "markdown": "for a pull request (the default)",
+    "latex": "for a paper; needs the package booktabs",
+    "csv": "tidy, with every figure and its digits",
+}
+"""Each with its --help."""
+
+
+def draw_figure(options: argparse.Namespace) -> int:
+    """Draw the figure.
+
+    Returns:
+        0, or 2 if a file could not be read.
+
+    Raises:
+        UserError: it cannot be drawn.
+    """
+    comparisons, refused = read_results(options.results)
+    width = parse_width(options.width)
+    chosen = choose_models(comparisons, options.models)
+    from bench.report.figures import models, style  # matplotlib: 1 s that --help need not pay
+
+    caption, left_out = models.write_model_figure(
+        chosen,
+        options.out,
+        of=options.of,
+        width=width,
+        theme=style.DARK if options.dark else style.LIGHT,
+        backends=options.backends,
+        title=options.title,
+        with_caption=not options.no_caption,
+    )
+    for sentence in (*refused, *left_out):
+        print(sentence, file=sys.stderr)
+    print(f"Caption: {caption}")
+    print(f"wrote {options.out}")
+    return 2 if refused else 0
+
+
+def parse_width(words: str) -> float:
+    """A width in inches, from words such as `3.3in`, `84mm` or `240pt`.
+
+    Raises:
+        UserError: it is no width, or one at which nothing can be read.
+    """
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(in|cm|mm|pt)?\s*", words)
+    if match is None:
+        raise UserError(f"{words} is no width", "give one such as --width 3.3in, 84mm or 240pt")
+    inches = float(match[1]) * UNITS[match[2] or "in"]
+    if not NARROWEST <= inches <= WIDEST:
+        raise UserError(
+            f"a figure {words.strip()} wide cannot be read", f"give {NARROWEST:g}in to {WIDEST:g}in"
+        )
+    return inches
+
+
+def print_table(options: argparse.Namespace) -> int:
+    """Print the table, or write it.
+
+    Returns:
+        0, or 2 if a file could not be read.
+
+    Raises:
+        UserError: there is no such table.
+    """
+    comparisons, refused = read_results(options.results)
+    chosen = choose_models(comparisons, options.models)
+    left_out: list[str] = []
+    if options.format != "csv":  # which says of every row whether it is a result
+        chosen, left_out = showable(chosen, as_speedup=True)
+    wanted = choose_backends(chosen, options.backends) if options.backends else None
+
+    def kept(group: Sequence[ReportedComparison]) -> list[BackendRow]:
+        rows = rows_of(group)
+        return [
+            row for row in rows if wanted is None or row.summary.is_reference or row.summary.backend in wanted
+        ]
+
+    if options.format == "csv":
+        text = render_csv(kept(chosen), IN_SUMMARY)
+    else:
+        by_machine = {machine: kept(group) for machine, group in panels_of(chosen).items()}
+        text = (latex_tables if options.format == "latex" else markdown_tables)(by_machine)
+    for sentence in (*refused, *left_out):
+        print(sentence, file=sys.stderr)
+    if options.out is None:
+        print(text, end="" if text.endswith("\n") else "\n")
+    else:
+        write_atomically(options.out, text)
+        print(f"wrote {options.out}")
+    return 2 if refused else 0
+
+
+def markdown_tables(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
+    """A table for each machine, under its name."""
+    blocks: list[Block] = []
+    for machine, rows in by_machine.items():
+        blocks += [Paragraph(Bold(machine)), backend_table(PAPER, rows)]
+        notes = [
+            f"{row.comparison.label}, {row.summary.backend}: {row.summary.message}"
+            for row in rows
+            if row.summary.message and row.summary.speedup is None
+        ]
+        blocks += [Bullets(notes)] if notes else []
+    return render_markdown(blocks)
+
+
+def latex_tables(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
+    """A table for each machine, which its caption names."""
+    tables = []
+    for machine, rows in by_machine.items():
+        over = " or ".join(dict.fromkeys(one_line(row.comparison.reference) for row in rows))
+        caption = (
+            f"Samples/s, and speed-up over {over} with its 95 % interval over launches. Machine: {machine}."
+        )
+        tables.append(latex.render_table(backend_table(PAPER, rows), caption))
+    return "\n".join(tables)
+
+
+def figure_parser() -> argparse.ArgumentParser:
+    """The command line of `figure`."""
+    parser = _parser("figure", FIGURE, "bars in place of the usual ones")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="ends in .svg, .pdf or .png")
+    what = "what to show; breakdown: where a step's time goes"
+    parser.add_argument("--of", choices=KINDS, default="speedup", help=what)
+    parser.add_argument("--width", default="3.3in", help="such as 3.3in (the default), 84mm, 240pt")
+    parser.add_argument("--title", help='in place of its own; "" for none')
+    parser.add_argument("--no-caption", action="store_true", help="the caption is printed only")
+    parser.add_argument("--dark", action="store_true", help="for a dark page or slide")
+    return parser
+
+
+def table_parser() -> argparse.ArgumentParser:
+    """The command line of `table`."""
+    parser = _parser("table", TABLE, "only these and the reference")
+    formats = parser.add_mutually_exclusive_group()
+    for name, purpose in FORMATS.items():
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=purpose)
+    parser.set_defaults(format="markdown")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write it there in place of printing it")
+    return parser
+
+
+def _parser(name: str, usage: str, about_backends: str) -> argparse.ArgumentParser:
+    """What both take."""
+    parser = command_parser(f"bench.report {name}", usage)
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
+    parser.add_argument("--models", type=parse_names, default=[], metavar="A,B", help="only these")
+    parser.add_argument("--backends", type=parse_names, default=[], metavar="A,B", help=about_backends)
+    return parser

@@ -1,0 +1,349 @@
+"""How each published claim is tested: the comparisons that speak of it, and what they answer."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.reference import BLOG_BAND
+from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
+from bench.report.content.backend_columns import what_runs
+from bench.report.content.collection import ReportedComparison
+from bench.report.words import describe
+from bench.report.words.formatting import number, ratio_and_interval
+from bench.results import arithmetic
+from bench.results.prediction import FP32_BYTES
+from bench.statistics.comparability import CHOICES
+from bench.statistics.intervals import Speedup, speedup_across_runs
+from bench.statistics.summary import PYTORCH, BackendSummary
+from bench.statistics.table_values import distinct_text, log_throughput, stopped_by_width
+
+CHECKPOINTED = (0.7, 0.9)
+"""Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
+
+TF32 = (1.0, 3.0)
+"""Throughput with TF32 over that without, which the guide calls "up to 3x"."""
+
+MULTIPLE = 8
+"""A batch of a multiple of so many samples is faster per sample, as the guide says."""
+
+EQUAL_COLUMNS = (
+    *("model", "size", "task", "data", "lengths", "seq_len", "precision"),
+    *("attention", "grad_accum", "checkpointing", "device", "memory_limit_gib"),
+)
+"""What two comparisons must have in common whose global batches are set against each other."""
+
+STATE_TOLERANCE = 0.02
+"""By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""
+
+LOW_BIT_TOLERANCE = 0.1
+"""`STATE_TOLERANCE` of claims that leave out the scales of blocks, or say "little more"."""
+
+IN_BOTH_FORMATS = 1.5
+"""Bytes of weights in 16 and in 32 bits over those in 32 bits alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimAnswer:
+    """One comparison's answer to a claim."""
+
+    holds: bool | None  # whether the claim holds there; None if the interval allows either
+    comparison: ComparisonResults  # the one that answers
+    words: str  # the numbers that this rests on, after the comparison's name
+
+
+Comparisons = Sequence[ComparisonResults]
+
+ClaimTest = Callable[[Comparisons], Iterable[ClaimAnswer]]
+"""Finds the comparisons that test a claim, and their answers."""
+
+Swap = Callable[[str, str], bool]
+"""Whether a claim is about the first value of a choice becoming the second."""
+
+Judge = Callable[[Speedup], bool | None]
+"""Whether a claim holds at such a speed-up; None if its interval allows either."""
+
+
+def name_of(comparison: ComparisonResults) -> str:
+    """Its title where it is one of a report, else its file."""
+    return comparison.title if isinstance(comparison, ReportedComparison) else comparison.stem
+
+
+def _where(comparison: ComparisonResults) -> str:
+    return f"on {describe.hardware(comparison.rows)}"
+
+
+def _at_equal_batch(comparisons: Comparisons) -> list[ComparisonResults]:
+    return [each for each in comparisons if not each.uncontrolled and not each.at_largest]
+
+
+def _at_least(least: float) -> Judge:
+    """Whether the whole interval is at least this; None if a part of it is, or if it is not known."""
+
+    def judge(speedup: Speedup) -> bool | None:
+        if speedup.low is None or speedup.high is None or speedup.launches < 2:
+            return None
+        if speedup.low >= least:
+            return True
+        return False if speedup.high < least else None
+
+    return judge
+
+
+def _slower(speedup: Speedup) -> bool | None:
+    faster = _at_least(1.0)(speedup)
+    return None if faster is None else not faster
+
+
+def _within(low: float, high: float) -> Judge:
+    """Whether the interval lies within these bounds; None if it lies partly outside, or is not known."""
+
+    def judge(ratio: Speedup) -> bool | None:
+        if ratio.low is None or ratio.high is None:
+            return None
+        if low <= ratio.low and ratio.high <= high:
+            return True
+        return False if ratio.high < low or high < ratio.low else None
+
+    return judge
+
+
+def against_pytorch(backend: str, judge: Judge) -> ClaimTest:
+    """Is `backend` so fast against pytorch, and if ONNX Runtime runs it, against the fastest PyTorch?"""
+
+    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+        for comparison in _at_equal_batch(comparisons):
+            summary = comparison.of(backend)
+            if comparison.reference != "pytorch" or summary is None or summary.speedup is None:
+                continue
+            runs = f"{backend} ({what_runs(summary)}) {ratio_and_interval(summary.speedup)}"
+            words = f"{runs} over {comparison.reference} {_where(comparison)}"
+            yield ClaimAnswer(holds=judge(summary.speedup), comparison=comparison, words=words)
+            if summary.over_best and summary.engine not in PYTORCH:
+                best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
+                words = (
+                    f"{backend} {ratio_and_interval(summary.over_best)} over {best}, the best PyTorch there"
+                )
+                yield ClaimAnswer(holds=judge(summary.over_best), comparison=comparison, words=words)
+
+    return test
+
+
+def swap(before: str, after: str) -> Swap:
+    """The choice goes from one value to another."""
+    return lambda old, new: (old, new) == (before, after)
+
+
+def pairs_differing_in(
+    comparison: ComparisonResults, choice: str, is_swapped: Swap
+) -> Iterator[tuple[BackendSummary, BackendSummary]]:
+    """The backends of a comparison that differ in one choice alone."""
+    others = {*CHOICES} - {choice}
+    for first, second in permutations(comparison.summaries, 2):
+        same = all(getattr(first, other) == getattr(second, other) for other in others)
+        if same and is_swapped(getattr(first, choice), getattr(second, choice)):
+            yield first, second
+
+
+def swapped(
+    choice: str, is_swapped: Swap, judge: Judge | None = None, *, saves_memory: bool = False
+) -> ClaimTest:
+    """Is a backend so fast with this choice swapped alone, its stack and all else the same?
+
+    Args:
+        choice: of `CHOICES`.
+        is_swapped: the values that it goes from and to.
+        judge: how fast; by default faster.
+        saves_memory: whether its peak of memory must be smaller, too.
+    """
+
+    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+        for comparison in _at_equal_batch(comparisons):
+            for old, new in pairs_differing_in(comparison, choice, is_swapped):
+                # what must not be compared with the reference must not with anything
+                comparable = all(side.is_reference or side.speedup for side in (old, new))
+                if not comparable or (choice == "optimizer" and not _steps_by_parameter(comparison, old)):
+                    continue
+                if speedup := comparison.speedup_between(new.backend, old.backend):
+                    ratio = f"{ratio_and_interval(speedup)} over {old.backend} {_where(comparison)}"
+                    yield ClaimAnswer(
+                        holds=(judge or _at_least(1.0))(speedup),
+                        comparison=comparison,
+                        words=f"{new.backend} {ratio}",
+                    )
+                    if saves_memory:
+                        yield from _less_memory(comparison, old, new)
+
+    return test
+
+
+def _steps_by_parameter(comparison: ComparisonResults, backend: BackendSummary) -> bool:
+    """Whether torch's AdamW stepped parameter by parameter, which it does by itself on a CPU alone.
+
+    Rows of before that was recorded say nothing; on a CPU they were of the loop.
+    """
+    recorded = backend.optimizer_implementation
+    return recorded == "for-loop" or (not recorded and comparison.on_cpu)
+
+
+def fuses_adamw(old: str, new: str) -> bool:
+    """Whether fused AdamW replaces the loop over parameters, as which `adamw`, too, steps on a CPU."""
+    return old in ("adamw", "adamw_forloop") and new == "adamw_fused"
+
+
+def accumulates_more(old: str, new: str) -> bool:
+    """Whether a global batch is divided into more micro-batches, which are smaller."""
+    return "" not in (old, new) and int(old) < int(new)
+
+
+def improves_loader(old: str, new: str) -> bool:
+    """Whether more workers prepare batches, or they wait in pinned memory: one of the two, not both."""
+    if "" in (old, new):
+        return False
+    before, after = (dict(part.split("=") for part in text.split()) for text in (old, new))
+    changed = [key for key in {*before, *after} if before.get(key) != after.get(key)]
+    if changed == ["workers"]:
+        return int(before["workers"]) < int(after["workers"])
+    return changed == ["pinned_memory"] and after["pinned_memory"] == "true"
+
+
+def zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+    """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
+    alone = [each for each in comparisons if set(each.rows["world_size"].dropna()) == {1}]
+    yield from against_pytorch("pytorch_zero1", _slower)(alone)
+
+
+def multiples_of_8_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+    """A batch of a multiple of 8 samples trains more of them per second than one of a sample more or less.
+
+    The references of two files, which differ in the global batch alone.
+    """
+    groups: dict[tuple[object, ...], list[tuple[int, ComparisonResults]]] = {}
+    for comparison in _at_equal_batch(comparisons):
+        rows = comparison.rows[comparison.rows["backend"] == comparison.reference]
+        equal = (distinct_text(rows, name) for name in EQUAL_COLUMNS)
+        group = (*equal, comparison.hardware_key, comparison.reference)
+        if not (batches := rows["global_batch"].dropna()).empty:
+            groups.setdefault(group, []).append((int(batches.iloc[0]), comparison))
+    for members in groups.values():
+        for (batch, comparison), (other_batch, other) in permutations(members, 2):
+            if abs(batch - other_batch) != 1 or other_batch % MULTIPLE:
+                continue
+            logs = [log_throughput(side.rows, side.reference) for side in (other, comparison)]
+            stopped = stopped_by_width(other.rows, comparison.rows)
+            if ratio := speedup_across_runs(*logs, stopped_by_width=stopped):
+                words = (
+                    f"{comparison.reference} with a global batch of {batch} runs at "
+                    f"{ratio_and_interval(ratio)} of {other_batch} in {name_of(other)}, {_where(comparison)}"
+                )
+                yield ClaimAnswer(holds=_slower(ratio), comparison=comparison, words=words)
+
+
+# Memory
+
+
+def larger_batch(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+    """ORT's largest micro-batch against PyTorch's; a lead within the search's resolution is none."""
+    for comparison in comparisons:
+        if comparison.uncontrolled or not comparison.at_largest:
+            continue
+        sides = map(comparison.of, ("pytorch", "ortmodule"))
+        pytorch, ortmodule = (side and side.micro_batch for side in sides)
+        if not pytorch or not ortmodule:
+            continue
+        close = 0 < ortmodule - pytorch <= arithmetic.search_resolution(pytorch)
+        words = (
+            f"the largest micro-batch is {ortmodule} with ortmodule and {pytorch} with pytorch"
+            f"{', no further apart than the search tells' if close else ''}, {_where(comparison)}; "
+            f"{describe.largest_batch_rule(comparison.rows)}"
+        )
+        holds = None if close else ortmodule > pytorch
+        yield ClaimAnswer(holds=holds, comparison=comparison, words=words)
+
+
+def state_bytes(backend: str, bytes_per_parameter: float, tolerance: float = STATE_TOLERANCE) -> ClaimTest:
+    """Does the backend hold so many bytes of optimizer state for each trained parameter?"""
+
+    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+        for comparison in comparisons:
+            summary, parameters = comparison.of(backend), comparison.rows["trainable_parameters"].dropna()
+            size = summary.optimizer_state_bytes if summary else None
+            if comparison.uncontrolled or size is None or parameters.empty:
+                continue
+            each = size / int(parameters.max())
+            close = abs(each / bytes_per_parameter - 1) <= tolerance
+            words = f"{backend} holds {each:.2f} bytes per trained parameter"
+            yield ClaimAnswer(holds=close, comparison=comparison, words=words)
+
+    return test
+
+
+def state_is_shared(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+    """ZeRO-1's state per rank against DDP's, for backends that differ in the sharding alone.
+
+    Also where threads or allocator were left alone: they change speed, and the latter peaks, but no state.
+    """
+    for comparison in comparisons:
+        ranks = int(comparison.rows["world_size"].dropna().max())
+        for whole, shared in pairs_differing_in(comparison, "sharding", swap("ddp", "zero1")):
+            whole_bytes, shared_bytes = whole.optimizer_state_bytes, shared.optimizer_state_bytes
+            if ranks < 2 or whole_bytes is None or shared_bytes is None:
+                continue
+            share = shared_bytes / (whole_bytes or 1)
+            words = (
+                f"{shared.backend} holds {share:.3f} of {whole.backend}'s optimizer state on each of "
+                f"{ranks} ranks"
+            )
+            holds = abs(share * ranks - 1) <= STATE_TOLERANCE
+            yield ClaimAnswer(holds=holds, comparison=comparison, words=words)
+            if not comparison.at_largest:  # there each fills what it may
+                yield from _less_memory(comparison, whole, shared)
+
+
+def weights_kept_twice(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
+    """In mixed precision, 1.5 times the bytes of weights in fp32, where nothing is divided among ranks."""
+    for comparison in comparisons:
+        parameters, ranks = (comparison.rows[column].dropna() for column in ("parameters", "world_size"))
+        for mixed in comparison.summaries:
+            whole = mixed.sharding == "ddp" or (mixed.sharding in IN_16_BITS_ALONE and set(ranks) == {1})
+            rows = comparison.rows[comparison.rows["backend"] == mixed.backend]
+            size = rows["weights_bytes"].dropna()
+            if comparison.uncontrolled or mixed.precision not in SIXTEEN_BITS or not whole or size.empty:
+                continue
+            each = float(size.max()) / float(parameters.max())
+            holds = abs(each / FP32_BYTES / IN_BOTH_FORMATS - 1) <= STATE_TOLERANCE
+            words = f"in {mixed.precision} {mixed.backend} holds {each:.2f} bytes of weights per parameter"
+            yield ClaimAnswer(holds=holds, comparison=comparison, words=words)
+
+
+def _less_memory(
+    comparison: ComparisonResults, before: BackendSummary, after: BackendSummary
+) -> Iterator[ClaimAnswer]:
+    """Whether the peak became smaller; no answer where one is not known."""
+    old, new = comparison.peak_mib(before), comparison.peak_mib(after)
+    if old is not None and new is not None:
+        words = f"its peak memory goes from {number(old)} to {number(new)} MiB"
+        yield ClaimAnswer(holds=new < old, comparison=comparison, words=words)
+
+
+TESTS: dict[str, ClaimTest] = {
+    "ort-standalone": against_pytorch("ortmodule", _at_least(1.0)),
+    "ort-zero1": against_pytorch("ortmodule_zero1", _at_least(BLOG_BAND[0])),
+    "ort-1.5x": against_pytorch("ortmodule", _at_least(1.5)),
+    "ort-max-batch": larger_batch,
+    "fused-adam": swapped("optimizer", fuses_adamw),
+    "zero1-memory": state_is_shared,
+    "zero1-not-for-small": zero1_slower_on_one_rank,
+    "accumulation-slows": swapped("grad_accum", accumulates_more, _slower),
+    "checkpointing-20": swapped("checkpointing", swap("0", "1"), _within(*CHECKPOINTED), saves_memory=True),
+    "fp16-memory": weights_kept_twice,
+    "tf32-3x": swapped("precision", swap("fp32", "tf32"), _within(*TF32)),
+    "adamw-8-bytes": state_bytes("pytorch", 8),
+    "adafactor-4-bytes": state_bytes("pytorch_adafactor", 4, LOW_BIT_TOLERANCE),
+    "adam8bit-2-bytes": state_bytes("pytorch_8bit", 2, LOW_BIT_TOLERANCE),
+    "dataloader": swapped("loader", improves_loader),
+    "torch-compile": swapped("engine", swap("eager", "compile")),
+    "sdpa": swapped("attention", swap("eager", "sdpa")),
+    "batch-multiple-8": multiples_of_8_faster,
+}
+"""How each claim is tested, by its id."""

@@ -1,0 +1,212 @@
+"""The figures with a row for each backend of many comparisons: speed-ups and peaks of memory."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bench.analysis import reference
+from bench.report.content.collection import ReportedComparison
+from bench.report.figures import style
+from bench.report.figures.model_chart import hardware_of
+from bench.report.figures.rows import (
+    REACH,
+    Bar,
+    Marks,
+    Row,
+    RowChart,
+    RowGroup,
+    draw_rows,
+    ends_of,
+    stacked,
+)
+from bench.report.figures.sheet import bar_entry
+from bench.report.figures.style import Theme
+from bench.report.words import describe
+from bench.report.words.formatting import TIMES, number, ratio
+from bench.statistics.summary import BackendSummary
+
+ROWS_PER_PAGE = 48
+"""A figure that would have more is continued on another page."""
+
+Page: TypeAlias = dict[str, list[ReportedComparison]]
+"""The panels of a figure by heading. Equal and largest batches never share a page."""
+
+
+def cut_into_pages(panels: Page) -> list[Page]:
+    """Cut the panels into pages of at most `ROWS_PER_PAGE` rows; a comparison is never cut."""
+    pages: list[Page] = []
+    used, at_largest = ROWS_PER_PAGE, False
+    for heading, comparisons in panels.items():
+        for comparison in comparisons:
+            used += len(comparison.summaries)
+            if used > ROWS_PER_PAGE or at_largest != comparison.at_largest:
+                pages.append({})
+                used, at_largest = len(comparison.summaries), comparison.at_largest
+            pages[-1].setdefault(heading, []).append(comparison)
+    return pages
+
+
+def comparisons_of(page: Page) -> list[ReportedComparison]:
+    """All comparisons of a page."""
+    return [comparison for comparisons in page.values() for comparison in comparisons]
+
+
+def _row_panels(
+    page: Page,
+    row: Callable[[ReportedComparison, BackendSummary], Row],
+    *,
+    relative: bool = False,
+) -> dict[str, list[RowGroup]]:
+    """The panels of a page, with a row for each backend.
+
+    Where rows are `relative` to the reference it has none; its name is in the headings if there are several.
+    They have the blog's band and a line at the best PyTorch.
+    """
+    several = relative and len({comparison.reference for comparison in comparisons_of(page)}) > 1
+
+    def heading(one: ReportedComparison) -> str:
+        over = f", over {one.reference}" if several else ""
+        batches = f" ({describe.micro_batches(one.rows)})" if one.at_largest else ""
+        return f"{one.model}: {one.workload}{over}{batches}"
+
+    count = Counter(map(heading, comparisons_of(page)))
+
+    def group(one: ReportedComparison) -> RowGroup:
+        title = "" if count[heading(one)] == 1 else f" ({one.title})"  # another has the same workload
+        rows = [row(one, summary) for summary in (one.others if relative else one.summaries)]
+        return RowGroup(
+            heading=f"{heading(one)}{title}",
+            rows=rows,
+            best=_best_pytorch(one) if relative else None,
+            band=reference.BLOG_BAND if relative and not one.at_largest else None,
+        )
+
+    return {title: [*map(group, comparisons)] for title, comparisons in page.items()}
+
+
+def draw_speedup(page: Page, theme: Theme) -> Figure:
+    """Bars against the reference at 1, with intervals; published figures as marks of another kind."""
+    everything = comparisons_of(page)
+    references = ", ".join(dict.fromkeys(comparison.reference for comparison in everything))
+    at_largest = everything[0].at_largest
+    which = "each backend at its largest batch" if at_largest else "all backends at the same batch"
+    chart = RowChart(
+        title=f"Throughput relative to {references}, {which}",
+        panels=_row_panels(page, partial(_speedup_row, theme=theme), relative=True),
+        limits=(0, _limit(everything)),
+        label=f"speed-up over {references} ({TIMES}, higher is better)",
+        caption=_caption(everything),
+        line=1,
+    )
+    return draw_rows(chart, theme)
+
+
+def _caption(comparisons: Sequence[ReportedComparison]) -> str:
+    others = [(comparison, other) for comparison in comparisons for other in comparison.others]
+    published = [mark for one, other in others if (mark := _published(one, other))]
+    notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
+    sentences = ["; ".join(["Whiskers: 95 % interval", *notes]) + ". Points: single rounds."]
+    if any(_best_pytorch(comparison) for comparison in comparisons):
+        sentences.append("Blue lines: the fastest PyTorch of the same comparison.")
+    if not comparisons[0].at_largest:
+        sentences.append(
+            "Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % to "
+            "130 % more."
+        )
+    if published:
+        where = "; ".join(dict.fromkeys(map(hardware_of, published)))
+        sentences.append(
+            f"Diamonds: published for the same model on other hardware ({where}), not comparable."
+        )
+    flags = dict.fromkeys(mark.flag for mark in published if mark.flag)
+    return " ".join([*sentences, *(f"Flagged: {reference.FLAGS[flag]}." for flag in flags)])
+
+
+def _best_pytorch(one: ReportedComparison) -> float | None:
+    """The speed-up of the fastest PyTorch row, unless the reference itself is that."""
+    return next(
+        (other.speedup.ratio for other in one.others if other.is_best_pytorch and other.speedup), None
+    )
+
+
+def _published(one: ReportedComparison, summary: BackendSummary) -> reference.Published | None:
+    """The published speed-up of this backend on this model, measured by the same rule of batches."""
+    return next((mark for mark in one.published if mark.backend == summary.backend), None)
+
+
+def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: Theme) -> Row:
+    marks = []
+    if published := _published(one, summary):
+        marks.append(Marks(values=[published.ratio], mark=style.diamond(theme, theme.ground)))
+    speedup = summary.speedup
+    if summary.status != "ok" or speedup is None:
+        reason = summary.status if summary.status != "ok" else summary.message
+        return Row(name=summary.backend, reason=reason, marks=marks)
+    rounds = np.exp(np.concatenate([np.array(logs) for logs in summary.log_ratios.values()]))
+    point = {"marker": "o", "markersize": 1.6, "color": theme.ink, "alpha": 0.3, "mew": 0, "zorder": 4}
+    marks.append(Marks(values=rounds, down=np.linspace(-0.25, 0.25, len(rounds)).tolist(), mark=point))
+    return Row(
+        name=summary.backend,
+        bars=[Bar(0, speedup.ratio, style.look(summary.backend))],
+        interval=ends_of(speedup),
+        marks=marks,
+        beside=f"{ratio(speedup.ratio)} {summary.verdict} {speedup.interval}",
+    )
+
+
+def _limit(comparisons: Sequence[ReportedComparison]) -> float:
+    """Right end of the axis: beyond the band, all bars, and all intervals that are not far longer."""
+    speedups = [other.speedup for comparison in comparisons for other in comparison.others if other.speedup]
+    ratios = [reference.BLOG_BAND[1], *(speedup.ratio for speedup in speedups)]
+    ratios += [mark.ratio for comparison in comparisons for mark in comparison.published]
+    ends = [speedup.high for speedup in speedups if speedup.high]
+    return 1.04 * max(max(ratios), min(max(ends, default=0.0), REACH * max(ratios)))
+
+
+MEMORY_CAPTION = (
+    "The whole bar is measured: on a CPU the rank that has most, on a GPU the device. Weights, gradients and "
+    "optimizer states are predicted from the number of parameters (under ZeRO-1 a rank's share of the "
+    "states, and a copy of its share of the weights); libraries are measured before there is a model, and "
+    "where they were not, they are in the rest and cannot be told from it."
+)
+
+
+def draw_memory(page: Page, theme: Theme) -> Figure:
+    """The peaks of the timed blocks, divided into what the parameters predict and the rest."""
+    everything = comparisons_of(page)
+    peaks = [comparison.peak_mib(other) or 0.0 for comparison in everything for other in comparison.summaries]
+    kinds = {kind for comparison in everything for other in comparison.summaries for kind in _parts(other)}
+    at_largest = everything[0].at_largest  # each fills what it may, so that less is not better
+    better = "; all may use the same" if at_largest else ", lower is better"
+    chart = RowChart(
+        title="Peak memory at each backend's largest batch" if at_largest else "Peak memory",
+        panels=_row_panels(page, _memory_row),
+        limits=(0, 1.04 * max([1.0, *peaks])),
+        label=f"peak of the timed blocks per rank or GPU (MiB{better})",
+        caption=MEMORY_CAPTION,
+        legend=[bar_entry(kind, look) for kind, look in style.PARTS.items() if kind in kinds],
+    )
+    return draw_rows(chart, theme)
+
+
+def _memory_row(one: ReportedComparison, summary: BackendSummary) -> Row:
+    peak = one.peak_mib(summary)
+    if peak is None:
+        return Row(name=summary.backend, reason=summary.status if summary.status != "ok" else "no figure")
+    whole = [Bar(0, peak, style.look(summary.backend))]
+    bars = stacked(_parts(summary), style.PARTS) or whole
+    return Row(name=summary.backend, bars=bars, beside=f"{number(peak)} MiB")
+
+
+def _parts(summary: BackendSummary) -> dict[str, float]:
+    """MiB of each part that is known, from the foot of the bar."""
+    parts = summary.memory_parts
+    if parts is None:
+        return {}
+    rest, rest_with_libraries = (None, parts.rest) if parts.with_libraries else (parts.rest, None)
+    sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, rest, rest_with_libraries)
+    return {kind: size for kind, size in zip(style.PARTS, sizes, strict=True) if size is not None}
