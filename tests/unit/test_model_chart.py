@@ -8,7 +8,7 @@ import pytest
 
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison, read_comparison
-from bench.report.content.kinds import DECODERS, ENCODER_DECODERS, ENCODERS, SPEECH, VISION, modality_of
+from bench.report.content.kinds import DECODERS, ENCODER_DECODERS, ENCODERS, OWN, SPEECH, VISION, modality_of
 from bench.report.content.models import choose_backends, choose_models, choose_one_of_each_model
 from bench.report.content.quantities import ENERGY, MEMORY
 from bench.report.figures import models
@@ -126,6 +126,7 @@ def test_models_are_grouped_by_modality_and_in_each_the_fastest_comes_first() ->
         ("roberta-large", "question-answering", ENCODERS),
         ("swinv2-base", "image-classification", VISION),
         ("whisper-small", "speech-recognition", SPEECH),
+        ("own-gpt", "own", OWN),
     ],
 )
 def test_the_modality_follows_from_task_and_name(model: str, task: str, modality: str) -> None:

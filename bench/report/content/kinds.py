@@ -2,13 +2,16 @@
 
 import re
 
+from bench.config.choices import OWN_TASK
+
 ENCODERS = "text encoders"
 DECODERS = "decoders"
 ENCODER_DECODERS = "encoder-decoders"
 VISION = "vision"
 SPEECH = "speech"
+OWN = "own modules"
 
-MODALITIES = (ENCODERS, DECODERS, ENCODER_DECODERS, VISION, SPEECH)
+MODALITIES = (ENCODERS, DECODERS, ENCODER_DECODERS, VISION, SPEECH, OWN)
 """In the order in which they are shown."""
 
 _BY_TASK = {
@@ -19,6 +22,7 @@ _BY_TASK = {
     "semantic-segmentation": VISION,
     "speech-recognition": SPEECH,
     "speech-recognition-ctc": SPEECH,
+    OWN_TASK: OWN,
 }
 """Tasks that only one kind of model has."""
 
