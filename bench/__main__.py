@@ -34,7 +34,7 @@ from bench.measure.plan.preflight import check_and_name_device
 from bench.setup import stacks
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
-"""With it Hydra lets exceptions out; without, it prints them its own way and exits."""
+"""The variable with which Hydra lets exceptions out; without it, Hydra prints them its own way and exits."""
 
 
 def main() -> int:

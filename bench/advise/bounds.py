@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bounds:
-    """It lies between these."""
+    """The least and the largest value that a quantity may have."""
 
     low: float
     high: float

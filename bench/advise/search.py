@@ -16,7 +16,8 @@ from bench.statistics.intervals import Speedup
 OUT_OF_MEMORY, WITHOUT_REFERENCE = "oom", "skipped"
 
 MOST_COMPARISONS = 4
-"""So often what is open is trained: what failed opens what it had displaced, or is tried in more parts."""
+"""How many comparisons train candidates at most: after one that failed come those that it had displaced, or
+the same in more parts."""
 
 CLOSE = 0.15
 """A configuration that was slower than this in its one launch is not measured in full: launches of the same

@@ -150,7 +150,7 @@ SETTINGS = ("threads", "allocator", "blas")
 """What a harness may leave alone: `device.hold_threads`, `device.allocator` and `device.blas`."""
 
 ALWAYS_DIVIDED = frozenset({"threads", "allocator"})
-"""Those of `SETTINGS` that exist on every machine. MKL has a second path on some CPUs only."""
+"""The settings of `SETTINGS` that exist on every machine. MKL has a second path on some CPUs only."""
 
 
 def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairness | None:
@@ -193,7 +193,7 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         return speedup_of_launches(each, stopped_by_width=stopped)
 
     def effect_of(setting: str) -> Speedup:
-        """Its mean marginal effect. The comparisons were made apart, so that their errors add up."""
+        """The setting's mean marginal effect. Comparisons were made apart, so that their errors add up."""
         weights = shapley_weights(setting, sorted(settings))
         samples = [(weight, launches[subset]) for subset, weight in weights.items()]
         return combine_samples(samples, stopped)

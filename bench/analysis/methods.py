@@ -93,7 +93,7 @@ class MethodsStudy:
 
     @property
     def measured(self) -> Sequence[Method]:
-        """Those with a speed-up and a peak."""
+        """The methods with a speed-up and a peak of memory."""
         return [method for method in self.methods if method.speedup and method.memory_ratio]
 
 

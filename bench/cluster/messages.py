@@ -40,7 +40,7 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
 
 
 class DescribeEnvironment(NodeRequest, frozen=True, kw_only=True):
-    """The fingerprint of each stack's environment, by its name; None of one that is not set up there."""
+    """Each stack's environment there, by the stack's name; None for one that is not set up."""
 
     settings: dict[str, Any]  # of the comparison, as `bench.machine.variables.worker_variables` takes them
     stacks: list[str]  # their names

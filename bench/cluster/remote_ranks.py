@@ -63,7 +63,7 @@ class RemoteNode:
 
     @property
     def coordinator_address(self) -> str:
-        """This machine's address, as that one knows it."""
+        """The coordinator's address, as the other node knows it."""
         address: str = self.channel.socket.getsockname()[0]
         return address
 

@@ -29,7 +29,7 @@ class ResultsFile:
     rows: pd.DataFrame | None = None  # of several seeds together, in place of the content
 
     def read(self) -> pd.DataFrame:
-        """Its rows.
+        """The rows of the file.
 
         Raises:
             UserError: it is damaged.

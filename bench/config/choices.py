@@ -117,4 +117,4 @@ RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 
 USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
-"""Those of `make bench`; names and titles say others, since they are why a comparison was made."""
+"""The backends of `make bench`; names and titles say others, since they are why a comparison was made."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 
 def repeatable(overrides: Iterable[str]) -> list[str]:
-    """Those that repeat a comparison: none of trackers, of resuming, of the files' places and of Hydra.
+    """The overrides that repeat a comparison: none of trackers, resuming, the files' places and Hydra.
 
-    Its search path is kept: without it a choice in the user's own folder does not exist.
+    Hydra's search path is kept: without it a choice in the user's own folder does not exist.
     """
     return [
         override

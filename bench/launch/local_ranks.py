@@ -208,7 +208,7 @@ class Agent:
 
     @property
     def pid(self) -> int:
-        """Its process id; waits until it has been forked. 0 if it never was."""
+        """The agent's process id, for which this waits until it has been forked; 0 if it never was."""
         while not self._pid and self.returncode is None:
             self._read(None)
         return self._pid

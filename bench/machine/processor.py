@@ -22,7 +22,7 @@ INSTRUCTION_SETS = (
     *("amx_tile", "amx_bf16", "amx_int8"),
     *("asimd", "sve", "sve2", "bf16", "i8mm"),  # Arm
 )
-"""Those that kernels of matrix products choose by, as the kernel spells them."""
+"""The instruction sets by which libraries choose how to multiply matrices, as Linux spells them."""
 
 CACHES = {"l1d_kib": (1, "Data"), "l2_kib": (2, "Unified"), "l3_kib": (3, "Unified")}
 """Level and type of each cache, as sysfs names them."""
@@ -156,7 +156,7 @@ def _arm_revision(fields: Texts) -> str | None:
 
 
 def _instruction_sets(fields: Texts) -> list[str] | None:
-    """Those that every core has, since threads move."""
+    """The instruction sets that every core has, since threads move."""
     flags = fields.get("flags") or fields.get("Features")
     if not flags:
         return None

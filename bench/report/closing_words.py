@@ -22,7 +22,7 @@ from bench.report.render.terminal import WIDTH
 from bench.setup import stacks
 
 FEWEST_LAUNCHES = 4
-"""Those of measure=default. An interval over fewer is wide: Student's quantile is 3.2 with 4, 12.7 with 2."""
+"""The launches of measure=default. Fewer make a wide interval: Student's t is 3.2 with 4, 12.7 with 2."""
 
 
 def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:

@@ -43,7 +43,7 @@ FORMATS = {
     "latex": "for a paper; needs the package booktabs",
     "csv": "tidy, with every figure and its digits",
 }
-"""Each with its --help."""
+"""The formats of a table, each with its --help."""
 
 
 def draw_figure(options: argparse.Namespace) -> int:

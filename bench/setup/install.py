@@ -208,7 +208,7 @@ class RunningStage:
         return True
 
     def _make_variables(self) -> dict[str, str]:
-        """Those of this process, without what would lead to another CUDA or change how nvcc compiles."""
+        """This process's variables, without what would lead to another CUDA or change how nvcc compiles."""
         ours = {
             name: value
             for name, value in os.environ.items()

@@ -14,7 +14,7 @@ SECONDS = 60
 FIELDS = "name,driver_version,memory.total,memory.free"
 
 NO_DEVICES, WARNED = 6, 14
-"""Its exit statuses where the driver finds no GPU, and where it warns of one that works."""
+"""The exit statuses of nvidia-smi where the driver finds no GPU, and where it warns of one that works."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ class Stack:
 SITE = "lib/python*/site-packages"
 
 NO_CUDA_IN_DEEPSPEED = ("DS_ACCELERATOR", "cpu")
-"""So importing DeepSpeed, as ONNX Runtime Training does, asks for no CUDA compiler where a GPU is."""
+"""The variable with which importing DeepSpeed, as ONNX Runtime Training does, asks for no CUDA compiler where
+a GPU is."""
 
 NETWORK = (
     "it needs the network, and an index with every wheel that the lines above name: call it again, or look "

@@ -198,7 +198,7 @@ def verdict(speedup: Speedup, margin: float) -> str:
 
 
 def _speedup(centre: float, half_log: float | None, launches: int, rounds: int, note: str = "") -> Speedup:
-    """From a mean of logs and half of its interval's width, in logs; None: no interval."""
+    """A speed-up from a mean of logs and half of its interval's width, in logs; None: no interval."""
     low = high = None
     if half_log is not None:
         with np.errstate(over="ignore"):  # two far launches: an infinite end is the truth

@@ -104,7 +104,7 @@ def is_complete(comparison: PlannedComparison) -> bool:
             file=str(comparison.csv),
             config_hash=identity.config_hash(config),
             environments=dict(zip(table["backend"], table["environment"], strict=True)),
-            fingerprints=dict(zip(table["backend"], table["environment_hash"], strict=True)),
+            hashes=dict(zip(table["backend"], table["environment_hash"], strict=True)),
         )
     except UserError:  # missing, damaged, or of another configuration
         return False
@@ -144,7 +144,7 @@ def _is_of_this_environment(comparison: PlannedComparison) -> bool:
         for name, backend in config.backends.items()
     }
     rows = zip(table["backend"], table["environment_hash"], strict=True)
-    return all(here[name] == fingerprint for name, fingerprint in rows)
+    return all(here[name] == environment_hash for name, environment_hash in rows)
 
 
 def failed_backends(comparison: PlannedComparison) -> str:

@@ -1,4 +1,4 @@
-"""What is in the fingerprint, and what is not."""
+"""What is in an environment and its hash, and what is not."""
 
 import dataclasses
 import subprocess
@@ -16,7 +16,7 @@ from bench.setup.recipes import CUDA_HOME
 from tests.support.configs import a_config
 
 
-def test_the_same_machine_has_the_same_fingerprint(tmp_path: Path) -> None:
+def test_the_same_machine_has_the_same_hash(tmp_path: Path) -> None:
     config = a_config(tmp_path)
     assert environment.digest(identity.collect_environment(config)) == environment.digest(
         identity.collect_environment(config)
@@ -156,7 +156,7 @@ def test_which_of_equal_gpus_were_given_is_not_recorded(tmp_path: Path) -> None:
     assert some == others
 
 
-def test_another_path_of_mkl_is_another_fingerprint(tmp_path: Path) -> None:
+def test_another_path_of_mkl_is_another_hash(tmp_path: Path) -> None:
     stock, full = a_config(tmp_path), a_config(tmp_path)
     full.device.blas = "full"
     one, other = identity.collect_environment(stock), identity.collect_environment(full)
@@ -186,7 +186,7 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
     assert environment.find_differences(before, after) == []
 
 
-def test_another_setting_of_the_workers_is_another_fingerprint(tmp_path: Path) -> None:
+def test_another_setting_of_the_workers_is_another_hash(tmp_path: Path) -> None:
     tuned = a_config(tmp_path)
     system = dataclasses.replace(tuned, device=dataclasses.replace(tuned.device, allocator="system"))
     one, other = identity.collect_environment(tuned), identity.collect_environment(system)

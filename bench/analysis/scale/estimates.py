@@ -36,7 +36,7 @@ class Estimate:
 
     @classmethod
     def of(cls, cells: Mapping[str, Any]) -> "Estimate":
-        """From a YAML file's `value`, `low`, `high` and `source`."""
+        """An estimate from `value`, `low`, `high` and `source` of a YAML file."""
         return cls(
             value=float(cells["value"]),
             low=float(cells["low"]),

@@ -90,7 +90,7 @@ class TimedSize:
 
 @dataclass
 class MeasuredRanks:
-    """So many ranks of one machine, on which collectives of many sizes were timed.
+    """Ranks of one machine, on which collectives of many sizes were timed.
 
     Between two sizes, seconds follow a line between logarithms. Below the smallest a call takes what that
     takes, above the largest it takes in proportion.

@@ -21,7 +21,7 @@ WEAK, STRONG = "weak", "strong"
 """Whether every rank has as many samples on more ranks, or all of them together."""
 
 LEAST_GAIN = 1.0005
-"""From this ratio of samples/s on one is faster than the other: what rounds to 1.000 is not."""
+"""The smallest ratio of samples/s that counts as faster: what rounds to 1.000 does not."""
 
 
 def faster_world_sizes(ratios: Mapping[int, float]) -> list[int]:

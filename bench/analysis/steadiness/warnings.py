@@ -307,7 +307,7 @@ def _check_gpu(valid: ColumnArrays) -> Warnings:
 
 
 def _range(values: Floats) -> float:
-    """From the lowest value to the highest; 0 where nothing is known."""
+    """The distance from the lowest value to the highest; 0 where nothing is known."""
     return 0.0 if np.isnan(values).all() else float(np.nanmax(values) - np.nanmin(values))
 
 

@@ -1,4 +1,4 @@
-"""From the configuration to the plan of a comparison."""
+"""Makes the plan of a comparison from its configuration."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone

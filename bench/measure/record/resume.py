@@ -106,7 +106,7 @@ def take_over_earlier_run(
         file=str(output.csv),
         config_hash=record.config_hash,
         environments={name: format_environment(record.environment) for name, record in records.items()},
-        fingerprints={name: record.environment_hash for name, record in records.items()},
+        hashes={name: record.environment_hash for name, record in records.items()},
     )
     untimed = [str(row["backend"]) for row in kept.rows if row["status"] == "untimed"]
     is_lacking = untimed and any(kind.lacks(output.csv, records, untimed) for kind in beside)
@@ -159,7 +159,7 @@ def rows_to_keep(
     file: str,
     config_hash: str,
     environments: Mapping[str, str],
-    fingerprints: Mapping[str, str],
+    hashes: Mapping[str, str],
 ) -> EarlierRun:
     """Choose the rows that a comparison can go on from.
 
@@ -168,7 +168,7 @@ def rows_to_keep(
         file: its name, for messages.
         config_hash: of the comparison's configuration.
         environments: each backend's present one, as JSON text.
-        fingerprints: their hashes.
+        hashes: of these environments.
 
     Raises:
         UserError: the file was measured with another configuration or in another environment.
@@ -176,7 +176,7 @@ def rows_to_keep(
     if set(table["config_hash"]) != {config_hash}:
         raise UserError(f"{file} was measured with other settings; {ANEW}.")
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
-        if row.environment_hash != fingerprints[row.backend]:
+        if row.environment_hash != hashes[row.backend]:
             differences = environment_differences(str(row.environment), environments[row.backend])
             differing = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
             raise UserError(f"{file} was measured in another environment ({differing}); {ANEW}.")

@@ -63,7 +63,7 @@ class Trajectory:
 
 
 def trajectory_of(answers: Sequence[ParityTrained]) -> Trajectory:
-    """From what every rank says of the steps that a backend took."""
+    """The trajectory of a backend, from what every rank says of the steps that it took."""
     return Trajectory(
         losses=mean_over_ranks([answer.losses for answer in answers]),
         gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),

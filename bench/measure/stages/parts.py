@@ -80,7 +80,7 @@ class StepParts(Stage):
         return {"parts": self._launches * len(self.shared.names)}
 
     def guess(self) -> dict[str, float]:
-        """From the pace."""
+        """How long a backend takes, by the pace."""
         pace = self.shared.pace
         return {"parts": (pace.start + pace.warm_up(WARMUP_STEPS)) / len(self.shared.names) + SECONDS}
 

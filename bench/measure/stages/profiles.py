@@ -65,7 +65,7 @@ class Profiles(Stage):
         }
 
     def guess(self) -> dict[str, float]:
-        """From the pace; a step goes before each that is profiled."""
+        """How long the profiles take, by the pace; a step goes before each that is profiled."""
         pace, backends = self.shared.pace, len(self.shared.names)
         step = sum(pace.steps.values()) / backends
         steps = min(MOST_STEPS, steps_per_block(step or 1.0, SECONDS / MOST_ROUNDS))

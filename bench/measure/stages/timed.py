@@ -51,7 +51,7 @@ class TimedLaunches(Stage):
         return self._in_launches(self._missing(self.shared.names))
 
     def guess(self) -> dict[str, float]:
-        """From the pace; a warm-up takes as many blocks as usual."""
+        """How long each part of a launch takes, by the pace; a warm-up takes as many blocks as usual."""
         pace, measure, backends = self.shared.pace, self.shared.measure, len(self.shared.names)
         warm_ups = self.shared.timer.warmup_blocks or USUAL_WARMUP_BLOCKS
         step = sum(pace.steps.values()) / backends

@@ -85,7 +85,7 @@ class BackendColumn:
         return place in self.places and stays
 
     def for_readers(self, rows: Sequence[BackendRow]) -> Column[BackendRow]:
-        """It as a column of a page's table."""
+        """The column as one of a page's table."""
         return Column(
             header=self.header if isinstance(self.header, str) else self.header(rows),
             cell=self.cell or (lambda row: self.words(self.value(row))),

@@ -65,7 +65,7 @@ Judge = Callable[[Speedup], bool | None]
 
 
 def name_of(comparison: ComparisonResults) -> str:
-    """Its title where it is one of a report, else its file."""
+    """The comparison's title in a report; elsewhere the name of its file."""
     return comparison.title if isinstance(comparison, ReportedComparison) else comparison.stem
 
 

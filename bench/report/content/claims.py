@@ -13,7 +13,7 @@ REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "part
 ON_CPU = "on a CPU"
 
 CPU = "cpu"
-"""In the column `testable_on`, beside `gpu`."""
+"""The word that the column `testable_on` has where a CPU can test a claim, if only as a proxy."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,14 +40,14 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
     If several have as many, that with fewest overrides, then that measured last.
     """
 
-    def key(one: ReportedComparison) -> tuple[int, int]:
-        return -sum(one.of(name) is not None for name in CHART_BACKENDS), len(one.overrides)
+    def key(comparison: ReportedComparison) -> tuple[int, int]:
+        return -sum(comparison.of(name) is not None for name in CHART_BACKENDS), len(comparison.overrides)
 
-    latest_first = sorted(comparisons, key=lambda one: one.stem)
-    latest_first.sort(key=lambda one: one.measured_at, reverse=True)
+    latest_first = sorted(comparisons, key=lambda comparison: comparison.stem)
+    latest_first.sort(key=lambda comparison: comparison.measured_at, reverse=True)
     chosen: dict[tuple[str, ...], ReportedComparison] = {}
-    for one in sorted(latest_first, key=key):
-        chosen.setdefault(one.workload_key, one)
+    for comparison in sorted(latest_first, key=key):
+        chosen.setdefault(comparison.workload_key, comparison)
     return [comparison for comparison in comparisons if chosen[comparison.workload_key] is comparison]
 
 
@@ -131,7 +131,7 @@ class ModelRow:
     @property
     def comparisons(self) -> list[ReportedComparison]:
         """The comparisons that are there; the row links to the first."""
-        return [one for one in (self.as_installed, self.full_path) if one is not None]
+        return [comparison for comparison in (self.as_installed, self.full_path) if comparison is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +166,10 @@ class Setting:
         return put_in_words(answer(self.heading, as_installed, full_path, self.backends))
 
 
-def _measured(name: str, one: ReportedComparison) -> MeasuredModel:
-    return MeasuredModel(model=name, results=one, breakdowns=one.breakdowns, is_reduced=one.is_reduced)
+def _measured(name: str, comparison: ReportedComparison) -> MeasuredModel:
+    return MeasuredModel(
+        model=name, results=comparison, breakdowns=comparison.breakdowns, is_reduced=comparison.is_reduced
+    )
 
 
 def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
@@ -191,21 +193,21 @@ def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Sett
     return sorted(newest_first, key=lambda setting: -len(setting.rows))
 
 
-def _is_eligible(one: ReportedComparison) -> bool:
-    base = one.of(one.reference)
+def _is_eligible(comparison: ReportedComparison) -> bool:
+    base = comparison.of(comparison.reference)
     return (
-        not one.uncontrolled
-        and one.study != FAIRNESS
-        and bool(one.others)
-        and {summary.status for summary in one.summaries} != {"untimed"}
+        not comparison.uncontrolled
+        and comparison.study != FAIRNESS
+        and bool(comparison.others)
+        and {summary.status for summary in comparison.summaries} != {"untimed"}
         and (base is None or base.engine in PYTORCH)
     )
 
 
-def _heading(one: ReportedComparison) -> str:
-    largest = f"; {describe.largest_batch_rule(one.rows)}" if one.at_largest else ""
-    over = f", over {one.reference}" if one.reference != USUAL_REFERENCE else ""
-    return one_line(f"{describe.short_machine(one.rows)}{over}{largest}")
+def _heading(comparison: ReportedComparison) -> str:
+    largest = f"; {describe.largest_batch_rule(comparison.rows)}" if comparison.at_largest else ""
+    over = f", over {comparison.reference}" if comparison.reference != USUAL_REFERENCE else ""
+    return one_line(f"{describe.short_machine(comparison.rows)}{over}{largest}")
 
 
 def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> list[ModelRow]:
@@ -217,21 +219,26 @@ def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> lis
         [comparison for comparison in kept if describe.has_full_path(comparison.rows) is full]
         for full in (True, False)
     ]
-    full, stock = ({one.workload_key: one for one in choose_one_of_each_model(some)} for some in by_path)
+    full, stock = (
+        {comparison.workload_key: comparison for comparison in choose_one_of_each_model(some)}
+        for some in by_path
+    )
     every = full | stock
     rows = [
-        ModelRow(name=_name(one, list(every.values())), as_installed=stock.get(key), full_path=full.get(key))
-        for key, one in every.items()
+        ModelRow(
+            name=_name(comparison, list(every.values())), as_installed=stock.get(key), full_path=full.get(key)
+        )
+        for key, comparison in every.items()
     ]
     return sorted(rows, key=lambda row: row.name.lower())
 
 
-def _name(one: ReportedComparison, group: Sequence[ReportedComparison]) -> str:
+def _name(comparison: ReportedComparison, group: Sequence[ReportedComparison]) -> str:
     """The model's name, with the parts of its workload that tell it from others of the same name."""
-    same = [other.workload_parts for other in group if other.label == one.label]
+    same = [other.workload_parts for other in group if other.label == comparison.label]
     telling = [
         words
-        for part, words in one.workload_parts.items()
+        for part, words in comparison.workload_parts.items()
         if words and any(other[part] != words for other in same)
     ]
-    return one_line(", ".join([spell_model(one.label), *telling]))
+    return one_line(", ".join([spell_model(comparison.label), *telling]))

@@ -128,7 +128,7 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def _parts(difference: Difference) -> str:
-    """Its largest parts, each with the operator that has most of it on the side that takes longer."""
+    """The largest parts of a difference, each with the operator that has most of it where it takes longer."""
     named, parts = _clear_kinds(difference), []
     for kind, amount in named:
         operator = "" if kind in UNNAMED else difference.main.get(kind)

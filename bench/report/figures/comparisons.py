@@ -68,21 +68,24 @@ def _row_panels(
     """
     several = relative and len({comparison.reference for comparison in comparisons_of(page)}) > 1
 
-    def heading(one: ReportedComparison) -> str:
-        over = f", over {one.reference}" if several else ""
-        batches = f" ({describe.micro_batches(one.rows)})" if one.at_largest else ""
-        return f"{one.model}: {one.workload}{over}{batches}"
+    def heading(comparison: ReportedComparison) -> str:
+        over = f", over {comparison.reference}" if several else ""
+        batches = f" ({describe.micro_batches(comparison.rows)})" if comparison.at_largest else ""
+        return f"{comparison.model}: {comparison.workload}{over}{batches}"
 
     count = Counter(map(heading, comparisons_of(page)))
 
-    def group(one: ReportedComparison) -> RowGroup:
-        title = "" if count[heading(one)] == 1 else f" ({one.title})"  # another has the same workload
-        rows = [row(one, summary) for summary in (one.others if relative else one.summaries)]
+    def group(comparison: ReportedComparison) -> RowGroup:
+        # where another has the same workload
+        title = "" if count[heading(comparison)] == 1 else f" ({comparison.title})"
+        rows = [
+            row(comparison, summary) for summary in (comparison.others if relative else comparison.summaries)
+        ]
         return RowGroup(
-            heading=f"{heading(one)}{title}",
+            heading=f"{heading(comparison)}{title}",
             rows=rows,
-            best=_best_pytorch(one) if relative else None,
-            band=reference.BLOG_BAND if relative and not one.at_largest else None,
+            best=_best_pytorch(comparison) if relative else None,
+            band=reference.BLOG_BAND if relative and not comparison.at_largest else None,
         )
 
     return {title: [*map(group, comparisons)] for title, comparisons in page.items()}
@@ -107,7 +110,7 @@ def draw_speedup(page: Page, theme: Theme) -> Figure:
 
 def _caption(comparisons: Sequence[ReportedComparison]) -> str:
     others = [(comparison, other) for comparison in comparisons for other in comparison.others]
-    published = [mark for one, other in others if (mark := _published(one, other))]
+    published = [mark for comparison, other in others if (mark := _published(comparison, other))]
     notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
     sentences = ["; ".join(["Whiskers: 95 % interval", *notes]) + ". Points: single rounds."]
     if any(_best_pytorch(comparison) for comparison in comparisons):
@@ -126,21 +129,21 @@ def _caption(comparisons: Sequence[ReportedComparison]) -> str:
     return " ".join([*sentences, *(f"Flagged: {reference.FLAGS[flag]}." for flag in flags)])
 
 
-def _best_pytorch(one: ReportedComparison) -> float | None:
+def _best_pytorch(comparison: ReportedComparison) -> float | None:
     """The speed-up of the fastest PyTorch row, unless the reference itself is that."""
     return next(
-        (other.speedup.ratio for other in one.others if other.is_best_pytorch and other.speedup), None
+        (other.speedup.ratio for other in comparison.others if other.is_best_pytorch and other.speedup), None
     )
 
 
-def _published(one: ReportedComparison, summary: BackendSummary) -> reference.Published | None:
+def _published(comparison: ReportedComparison, summary: BackendSummary) -> reference.Published | None:
     """The published speed-up of this backend on this model, measured by the same rule of batches."""
-    return next((mark for mark in one.published if mark.backend == summary.backend), None)
+    return next((mark for mark in comparison.published if mark.backend == summary.backend), None)
 
 
-def _speedup_row(one: ReportedComparison, summary: BackendSummary, *, theme: Theme) -> Row:
+def _speedup_row(comparison: ReportedComparison, summary: BackendSummary, *, theme: Theme) -> Row:
     marks = []
-    if published := _published(one, summary):
+    if published := _published(comparison, summary):
         marks.append(Marks(values=[published.ratio], mark=style.diamond(theme, theme.ground)))
     speedup = summary.speedup
     if summary.status != "ok" or speedup is None:
@@ -193,8 +196,8 @@ def draw_memory(page: Page, theme: Theme) -> Figure:
     return draw_rows(chart, theme)
 
 
-def _memory_row(one: ReportedComparison, summary: BackendSummary) -> Row:
-    peak = one.peak_mib(summary)
+def _memory_row(comparison: ReportedComparison, summary: BackendSummary) -> Row:
+    peak = comparison.peak_mib(summary)
     if peak is None:
         return Row(name=summary.backend, reason=summary.status if summary.status != "ok" else "no figure")
     whole = [Bar(0, peak, style.look(summary.backend))]

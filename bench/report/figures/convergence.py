@@ -19,12 +19,14 @@ MARKERS = "os^DvPX"
 """Markers of the backends in their order, for readers who do not see colours."""
 
 
-def draw_convergence(one: ReportedComparison, theme: Theme) -> Figure:
+def draw_convergence(comparison: ReportedComparison, theme: Theme) -> Figure:
     """The loss on held-out data over the seconds of the timed blocks, down to the target and beyond."""
-    convergence = one.convergence
+    convergence = comparison.convergence
     assert convergence is not None, "only comparisons that were followed have this figure"
     sheet = Sheet(REPORT_WIDTH, theme)
-    sheet.title(f"{one.model}: held-out loss against time", f"{one.workload}; {one.hardware}")
+    sheet.title(
+        f"{comparison.model}: held-out loss against time", f"{comparison.workload}; {comparison.hardware}"
+    )
     followed = [backend for backend in convergence.backends if backend.courses]
     looks: dict[str, dict[str, Any]] = {
         backend.backend: {
@@ -55,7 +57,7 @@ def draw_convergence(one: ReportedComparison, theme: Theme) -> Figure:
 
 
 def _draw_backend(axes: Axes, backend: BackendConvergence, look: dict[str, Any], *, order: int) -> None:
-    """Its launches, and the medians at each evaluation that all launches have."""
+    """A thin line for each launch, a thick one for the medians at each evaluation that all launches have."""
     for course in backend.courses:
         thin = {"color": look["color"], "alpha": 0.35, "linewidth": 0.7, "zorder": 2 + order}
         axes.plot(course.seconds, course.losses, **thin)

@@ -117,15 +117,17 @@ def _lines(
     """Grouped by modality; the fastest first, by the first backend, whatever the chart shows of them."""
     lines = [
         ModelLine(
-            name=one.model,
+            name=comparison.model,
             detail=detail,
-            modality=modality_of(one.model, distinct_text(one.rows, "task")),
-            bars=[_bar(one, name, quantity) for name in backends],
-            best=_best(one, quantity),
-            published=[mark for mark in one.published if mark.backend in backends and quantity is SPEEDUP],
-            comparison=one,
+            modality=modality_of(comparison.model, distinct_text(comparison.rows, "task")),
+            bars=[_bar(comparison, name, quantity) for name in backends],
+            best=_best(comparison, quantity),
+            published=[
+                mark for mark in comparison.published if mark.backend in backends and quantity is SPEEDUP
+            ],
+            comparison=comparison,
         )
-        for one, detail in zip(group, _details(group), strict=True)
+        for comparison, detail in zip(group, _details(group), strict=True)
     ]
 
     def key(line: ModelLine) -> tuple[int, list[tuple[bool, float]], str]:
@@ -141,48 +143,48 @@ def _details(group: Sequence[ReportedComparison]) -> list[str]:
     parts = [comparison.workload_parts for comparison in group]
     telling = {name for name in _TELLING if len({workload[name] for workload in parts}) > 1}
     details = []
-    for one, own_parts in zip(group, parts, strict=True):
-        same = [other for other in group if other.label == one.label]
+    for comparison, own_parts in zip(group, parts, strict=True):
+        same = [other for other in group if other.label == comparison.label]
         differing = {name for name in own_parts if len({other.workload_parts[name] for other in same}) > 1}
-        words = [one.label.removeprefix(one.model).removeprefix(", ")]
+        words = [comparison.label.removeprefix(comparison.model).removeprefix(", ")]
         words += [own_parts[name] for name in own_parts if name in (telling | differing) - {"size"}]
         alike = [other.overrides for other in same if other.workload_parts == own_parts]
-        words += [value for value in one.overrides if not all(value in others for others in alike)]
+        words += [value for value in comparison.overrides if not all(value in others for others in alike)]
         details.append(one_line(", ".join(filter(None, words))))
     return details
 
 
-def _bar(one: ReportedComparison, backend: str, quantity: Quantity) -> ModelBar:
-    summary = one.of(backend)
+def _bar(comparison: ReportedComparison, backend: str, quantity: Quantity) -> ModelBar:
+    summary = comparison.of(backend)
     if summary is None:
         return ModelBar(backend, None, "not measured")
     if summary.is_reference and summary.status == "ok":
         return ModelBar(backend, Ratio(value=1.0))
     if summary.status != "ok" or summary.speedup is None:  # what forbids a speed-up forbids every other ratio
-        return ModelBar(backend, None, _short_reason(one, summary), one_line(summary.message))
-    ratio = quantity.ratio(one, summary)
+        return ModelBar(backend, None, _short_reason(comparison, summary), one_line(summary.message))
+    ratio = quantity.ratio(comparison, summary)
     return ModelBar(backend, ratio, "" if ratio else "not known")
 
 
-def _short_reason(one: ReportedComparison, summary: BackendSummary) -> str:
+def _short_reason(comparison: ReportedComparison, summary: BackendSummary) -> str:
     if summary.status != "ok":
         return _STATUS_WORDS.get(summary.status, summary.status)
-    base = one.of(one.reference)
+    base = comparison.of(comparison.reference)
     if base is None:
-        return f"no {one.reference} to compare with"
+        return f"no {comparison.reference} to compare with"
     if base.status != "ok":
-        return f"{one.reference}: {_STATUS_WORDS.get(base.status, base.status)}"
+        return f"{comparison.reference}: {_STATUS_WORDS.get(base.status, base.status)}"
     return one_line(summary.no_speedup)
 
 
-def _best(one: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | None:
+def _best(comparison: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | None:
     """The fastest PyTorch of the comparison, whatever the quantity: the one that a user would take."""
-    best = next((summary for summary in one.summaries if summary.is_best_pytorch), None)
+    best = next((summary for summary in comparison.summaries if summary.is_best_pytorch), None)
     if best is None:
         return None
     if best.is_reference:
         return best.backend, Ratio(value=1.0)
-    ratio = quantity.ratio(one, best) if best.speedup else None
+    ratio = quantity.ratio(comparison, best) if best.speedup else None
     return None if ratio is None else (best.backend, ratio)
 
 

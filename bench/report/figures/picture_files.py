@@ -50,7 +50,7 @@ def write_figure(
 
 
 def _finish_svg(svg: str, theme: Theme, description: str) -> str:
-    """With the description where screen readers look for it; a light picture turns dark on a dark screen."""
+    """Put the description where screen readers look for it; a light picture turns dark on a dark one."""
     svg = svg[svg.index("<svg ") :].replace("<svg ", '<svg role="img" ', 1)
     svg = re.sub(r" *<metadata>.*?</metadata>\n", "", svg, flags=re.DOTALL)
     svg = svg.replace("</title>", f"</title>\n<desc>{escape(description)}</desc>", 1)

@@ -30,8 +30,8 @@ OF_ONE: dict[
     tuple[Callable[[ReportedComparison, Theme], Figure], Callable[[ReportedComparison], object]],
 ] = {
     "breakdown": (draw_breakdown_of, lambda comparison: comparison.others and base_seconds(comparison)),
-    "converge": (draw_convergence, lambda one: one.convergence),
-    "attribution": (waterfall.draw_attribution, lambda one: one.attribution),
+    "converge": (draw_convergence, lambda comparison: comparison.convergence),
+    "attribution": (waterfall.draw_attribution, lambda comparison: comparison.attribution),
 }
 """Figures of one comparison, of those measured last; and what a comparison needs for one."""
 
@@ -55,9 +55,9 @@ def planned_figures(collection: Collection) -> list[Job]:
         for number, page in enumerate(pages[:MOST], 1)
     ]
     jobs += [
-        Job(f"{name}-{one.anchor}", name, partial(draw, one), one.title)
+        Job(f"{name}-{comparison.anchor}", name, partial(draw, comparison), comparison.title)
         for name, (draw, _) in OF_ONE.items()
-        for one in _with(name, collection)[-MOST:]
+        for comparison in _with(name, collection)[-MOST:]
     ]
     return jobs + [
         _numbered("fairness", number, partial(waterfall.draw_fairness, label, fairness), label)
@@ -80,7 +80,7 @@ def not_drawn(collection: Collection) -> list[str]:
 def _with(name: str, collection: Collection) -> list[ReportedComparison]:
     """The comparisons that have what a figure of `OF_ONE` shows, those measured last at the end."""
     _, has_it = OF_ONE[name]
-    return sorted(filter(has_it, collection.controlled), key=lambda one: one.measured_at)
+    return sorted(filter(has_it, collection.controlled), key=lambda comparison: comparison.measured_at)
 
 
 def save(job: Job, folder: Path) -> ReportFigure:

@@ -22,9 +22,9 @@ LEFT_ALONE = {
 """What it means to leave a setting alone."""
 
 
-def draw_attribution(one: ReportedComparison, theme: Theme) -> Figure:
-    """From the reference to the backend that changes most: what each choice contributes."""
-    divided = one.attribution
+def draw_attribution(comparison: ReportedComparison, theme: Theme) -> Figure:
+    """A waterfall from the reference to the backend that changes most: what each choice contributes."""
+    divided = comparison.attribution
     assert divided is not None, "only comparisons that can be divided have this figure"
     groups, level = [], 1.0
     for part in divided.parts:
@@ -36,7 +36,7 @@ def draw_attribution(one: ReportedComparison, theme: Theme) -> Figure:
         groups,
         theme,
         title=f"From {divided.start} to {divided.end}: what made the difference",
-        subtitle=f"{one.model}: {one.workload}; {one.panel}",
+        subtitle=f"{comparison.model}: {comparison.workload}; {comparison.panel}",
         label=f"throughput relative to {divided.start} ({TIMES}, logarithmic)",
         caption="Each choice's effect is its mean over all orders of changing one at a time (Shapley value); "
         "to the right its range over single orders. The parts multiply to the whole. Whiskers: 95 % "
@@ -45,7 +45,7 @@ def draw_attribution(one: ReportedComparison, theme: Theme) -> Figure:
 
 
 def draw_fairness(label: str, divided: Fairness, theme: Theme) -> Figure:
-    """From what an uncontrolled harness prints down to the backend's own part."""
+    """A waterfall from what an uncontrolled harness prints down to the backend's own part."""
     level = divided.naive.ratio
     groups = [_group("nothing held", 1, level, divided.naive, is_whole=True)]
     for part in divided.parts:

@@ -115,7 +115,7 @@ ABOUT_CHECKPOINTS = (
 
 
 def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
-    """The section without its heading."""
+    """The section of a comparison, without its heading."""
     summaries = comparison.summaries
     over = describe_reference(comparison.reference, [summary.backend for summary in summaries])
     lines = [

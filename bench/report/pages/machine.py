@@ -193,7 +193,7 @@ def _answer(answer: AnswerWords) -> list[Block]:
 
 
 def _sentence(sentence: Sentence) -> list[Block]:
-    """Its clauses one below the other: what stands above them claims nothing by itself."""
+    """A sentence's clauses one below the other: what stands above them claims nothing by itself."""
     if not sentence.clauses:
         return [Paragraph(sentence.begin)]
     memory = [Paragraph(as_sentence(sentence.memory))] if sentence.memory else []

@@ -117,7 +117,7 @@ def _efficiency_of_ddp(scaling: Scaling, ranks: int) -> str:
 
 
 def _fitting(scaling: Scaling) -> str:
-    """From how many ranks on each sharding fits: `DDP: no; ZeRO-1: from 8 ranks on; FSDP2: yes`."""
+    """The ranks from which on each sharding fits: `DDP: no; ZeRO-1: from 8 ranks on; FSDP2: yes`."""
     parts = []
     for line in next(iter(scaling.lines.values())):
         too_large = [point.ranks for point in line.points if not point.fits]

@@ -109,7 +109,7 @@ class _Timer:
         return product
 
     def seconds_of(self, shape: Shape) -> float:
-        """Those that one product will take, at the best rate so far; 0 if there is none."""
+        """The seconds that one product will take, at the best rate so far; 0 if there is none."""
         return shape.flops * self._best.seconds / self._best.flops if self._best else 0.0
 
     def _cut(self, shape: Shape) -> Shape:

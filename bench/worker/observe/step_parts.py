@@ -32,7 +32,7 @@ WARM_UPS = 2
 """Steps before any is timed; the first of them lays the gradients where they will stay."""
 
 KINDS = 3
-"""So many kinds of steps take turns: together, apart, and apart in parts."""
+"""How many kinds of steps take turns: together, apart, and apart in parts."""
 
 MOST_POINTS = 24
 """At which `ReadyGradients` are kept."""

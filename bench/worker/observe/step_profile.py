@@ -227,7 +227,7 @@ def _without_children(event: Any) -> list[Interval]:
 
 
 def _interval(event: Any) -> Interval:
-    """In nanoseconds since the profile began; torch has made microseconds of them."""
+    """An event's start and end in nanoseconds since the profile began, of which torch made microseconds."""
     return round(1e3 * event.time_range.start), round(1e3 * event.time_range.end)
 
 

@@ -42,7 +42,8 @@ UPDATE = "AdamWOptimizer"
 
 
 MODE, TORCH_MODE = "adam_mode", 0
-"""Its attribute that says whose AdamW it is, and torch's (ONNX Runtime's docs/ContribOperators.md)."""
+"""The attribute of `UPDATE` that says whose AdamW it is, and its value for torch's (ONNX Runtime's
+docs/ContribOperators.md)."""
 
 
 class FirstOutput(onnxblock.Block):

@@ -23,7 +23,7 @@ NO_PROFILE = "ONNX Runtime's API for devices hands out no profile of a step"
 
 
 class DeviceRank(Rank):
-    """Its training has no torch; the spec was read from the file `spec_path`."""
+    """A rank whose training has no torch; the spec was read from the file `spec_path`."""
 
     training: "DeviceTraining"
 

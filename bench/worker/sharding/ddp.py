@@ -21,7 +21,7 @@ STATE = "state.pt"
 
 
 class Sharding(sharding.Sharding):
-    """With one rank there is nothing to average and, as in transformers' Trainer, no wrapper."""
+    """Data parallelism. One rank has nothing to average and, as in transformers' Trainer, no wrapper."""
 
     def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
         self.model = module

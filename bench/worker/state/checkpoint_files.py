@@ -18,7 +18,7 @@ from bench.errors import LaunchFailed
 UNFINISHED, LIST, NAME = "unfinished", "list.json", "checkpoint-"
 
 KEPT = 2
-"""So many are kept: the newest may be damaged."""
+"""How many checkpoints are kept: the newest may be damaged."""
 
 _CHUNK = 1 << 20
 

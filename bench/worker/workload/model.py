@@ -34,7 +34,7 @@ _NO_ATTENTION = re.compile(
 """In transformers' messages about an attention, and not in those about a number of attention heads."""
 
 MOST_NAMED = 4
-"""So many tensors are named in a sentence; the log has all."""
+"""How many tensors a sentence names; the log has all."""
 
 _OF_A_HEAD = re.compile(r"(^|\.)(pooler|mask_token)(\.|$)")
 """Parts of a base model that only some heads use."""
@@ -212,7 +212,7 @@ def parameter_count(model: torch.nn.Module, *, trainable: bool = False) -> int:
 
 
 def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
-    """Those of `names` that the model's forward takes; `unsupported` if it needs others, too."""
+    """The names that the model's forward takes of `names`; `unsupported` if it needs others, too."""
     taken = inspect.signature(model.forward).parameters
     needed = [name for name, one in taken.items() if one.default is one.empty and one.kind not in _REST]
     if missing := [name for name in needed if name not in names]:

@@ -50,7 +50,7 @@ def make_batch(windows: Integers, *, task: str, random: np.random.Generator) -> 
 
 
 def held_out_windows(seq_len: int) -> Integers:
-    """Those that are looked at, int64 of shape (windows, seq_len)."""
+    """The held-out windows on which the loss is taken, int64 of shape (windows, seq_len)."""
     _, held_out = python_docs.split()
     windows = cut(held_out, seq_len)
     count = min(len(windows), HELD_OUT_WINDOWS)

@@ -67,13 +67,13 @@ class TaskPreparation(ABC):
     """
 
     columns: tuple[str, ...]
-    """Needed; `data.columns` gives them the dataset's names."""
+    """The columns that a task needs; `data.columns` gives them the dataset's names."""
 
     optional: tuple[str, ...] = ()
-    """Used only where `data.columns` names them."""
+    """Columns that are used only where `data.columns` names them."""
 
     processor_class: str = "AutoTokenizer"
-    """One of `PROCESSORS`."""
+    """The class that loads the processor, one of `PROCESSORS`."""
 
     samples: Samples
 

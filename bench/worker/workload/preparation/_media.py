@@ -13,7 +13,7 @@ from bench.worker.workload.preparation._source import first_words
 
 
 class MediaPreparation(TaskPreparation):
-    """Its samples are files of a column, opened and converted on the fly and not by `datasets`."""
+    """Samples that are files of a column, opened and converted on the fly and not by `datasets`."""
 
     column: str  # the task's name of it
     kind: str  # what a file holds, for messages: an image, sound
