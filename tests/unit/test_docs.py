@@ -263,3 +263,14 @@ def cells_by_backend(text: str) -> dict[str, set[str]]:
     """The cells of the rows that have a speed-up, such as `1.090× [1.018, 1.168]`."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     return {row[0]: set(row) for row in rows if any(re.match(r"\d\.\d+×", cell) for cell in row)}
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "bench").rglob("README.md")), ids=lambda page: page.parent.name
+)
+def test_the_files_that_a_package_names_exist(page: Path) -> None:
+    spans = re.findall(r"`([\w./]+\.(?:py|yaml|md|csv))(?::[\w.]+)?`", page.read_text(encoding="utf-8"))
+    there = [file.as_posix() for place in ("bench", "conf") for file in (ROOT / place).rglob("*.*")]
+    missing = [name for name in spans if not any(file.endswith(f"/{name}") for file in there)]
+    assert spans, "it says in which order its files are read"
+    assert [name for name in missing if name != "NAME.py"] == []
