@@ -208,7 +208,8 @@ class StepsProfiled(Answer, frozen=True, kw_only=True):
 class Request(msgspec.Struct, Generic[A], frozen=True, tag_field="do"):
     """Something that every rank of a group is asked for; `A` is the answer to it.
 
-    `bench.worker.rank.rank.Rank` has a method of the tag's name, whose arguments are the request's fields.
+    A rank, such as `bench.worker.rank.torch_rank.TorchRank`, has a method of the tag's name, whose arguments
+    are the request's fields.
     """
 
     @property

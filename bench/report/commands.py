@@ -3,7 +3,8 @@
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from bench.closing import command_parser
@@ -36,14 +37,6 @@ NARROWEST, WIDEST = 2.5, 40.0
 
 UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 """Inches of each; `pt` is LaTeX's."""
-
-
-FORMATS = {
-    "markdown": "for a pull request (the default)",
-    "latex": "for a paper; needs the package booktabs",
-    "csv": "tidy, with every figure and its digits",
-}
-"""The formats of a table, each with its --help."""
 
 
 def draw_figure(options: argparse.Namespace) -> int:
@@ -116,11 +109,9 @@ def print_table(options: argparse.Namespace) -> int:
             row for row in rows if wanted is None or row.summary.is_reference or row.summary.backend in wanted
         ]
 
-    if options.format == "csv":
-        text = render_csv(kept(chosen), IN_SUMMARY)
-    else:
-        by_machine = {machine: kept(group) for machine, group in panels_of(chosen).items()}
-        text = (latex_tables if options.format == "latex" else markdown_tables)(by_machine)
+    _, make = FORMATS[options.format]
+    groups = {"": chosen} if options.format == "csv" else panels_of(chosen)
+    text = make({machine: kept(group) for machine, group in groups.items()})
     for sentence in (*refused, *left_out):
         print(sentence, file=sys.stderr)
     if options.out is None:
@@ -157,6 +148,19 @@ def latex_tables(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
     return "\n".join(tables)
 
 
+def csv_table(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
+    """A line for each row of all machines."""
+    return render_csv(list(chain.from_iterable(by_machine.values())), IN_SUMMARY)
+
+
+FORMATS: dict[str, tuple[str, Callable[[Mapping[str, Sequence[BackendRow]]], str]]] = {
+    "markdown": ("for a pull request (the default)", markdown_tables),
+    "latex": ("for a paper; needs the package booktabs", latex_tables),
+    "csv": ("tidy, with every figure and its digits", csv_table),
+}
+"""The formats of a table, each with its --help and what makes it of the rows of each machine."""
+
+
 def figure_parser() -> argparse.ArgumentParser:
     """The command line of `figure`."""
     parser = _parser("figure", FIGURE, "bars in place of the usual ones")
@@ -174,7 +178,7 @@ def table_parser() -> argparse.ArgumentParser:
     """The command line of `table`."""
     parser = _parser("table", TABLE, "only these and the reference")
     formats = parser.add_mutually_exclusive_group()
-    for name, purpose in FORMATS.items():
+    for name, (purpose, _) in FORMATS.items():
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=purpose)
     parser.set_defaults(format="markdown")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write it there in place of printing it")
