@@ -214,7 +214,9 @@ def test_a_lost_state_of_the_optimizer_would_be_seen(tmp_path: Path) -> None:
     )
     newest = find_newest(trainer.checkpoints)
     subprocess.run([sys.executable, "-c", forget, str(newest / "state.pt")], check=True)
-    with pytest.raises(LaunchFailed, match=r"the checkpoint is damaged: state\.pt has"):
+    with pytest.raises(
+        LaunchFailed, match=r"the checkpoint is damaged: the content of state\.pt has changed"
+    ):
         trainer.resumed()
     newest.rename(trainer.checkpoints / UNFINISHED)
     listing = "import sys, pathlib, bench.worker.state.checkpoint_files as files; "

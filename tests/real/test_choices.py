@@ -153,7 +153,7 @@ def test_it_trains_like_pytorch(
 ODD = """
 import dataclasses, sys, types
 import torch
-from bench.worker import sharding
+from bench.worker import load_choice
 from tests.support.configs import a_spec
 store = torch.distributed.FileStore(sys.argv[1], 1)
 torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -166,7 +166,7 @@ class Weights(torch.nn.Module):
 for stage in ("zero1", "zero2", "zero3"):
     for count in (1, 3, 1001):
         spec = dataclasses.replace(a_spec(), sharding=stage)
-        made = sharding.load(stage).Sharding(Weights(count), spec, torch.device("cpu"))
+        made = load_choice("sharding", stage).Sharding(Weights(count), spec, torch.device("cpu"))
         made.step([{"x": torch.ones(count)}])
         ((_, weight),) = made.weights()
         print(stage, count, bool((weight < 1).all()))
