@@ -106,7 +106,8 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
     given = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
     assert isinstance(given, dict)
     own_folders = [override for override in given["hydra"] if override.startswith("hydra.searchpath=")]
-    overrides = [*own_folders, *map(str, given["task"])]
+    escaped = r"""(?<=\w)\\(?=[: ]\w[^"']*$)"""  # by Hydra's sweeper, which need not be
+    overrides = [*own_folders, *(re.sub(escaped, "", override) for override in given["task"])]
     config = load(cfg)
     if jobs.task_number() > 0:
         jobs.serve_first_task(config)

@@ -58,13 +58,17 @@ class Pairing:
 
 
 def pair_files(base: Source, new: Source) -> Pairing:
-    """Pair the files of two sources by their places; two single files are a pair whatever their names."""
+    """Pair the files of two sources by their places; two single files are a pair whatever their names.
+
+    Raises:
+        UserError: nothing of them belongs together.
+    """
     if base.single and new.single:
         (old,), (now,) = base.files.values(), new.files.values()
         return Pairing(pairs=[(f"{base.name}, then {new.name}", old, now)])
     both = [place for place in new.files if place in base.files]
     changed = [place for place in both if base.files[place].content != new.files[place].content]
-    return Pairing(
+    pairing = Pairing(
         pairs=[(place, base.files[place], new.files[place]) for place in changed],
         new={
             place: file
@@ -78,6 +82,12 @@ def pair_files(base: Source, new: Source) -> Pairing:
         ],
         unchanged=len(both) - len(changed),
     )
+    if not (both or pairing.new or pairing.missing):
+        raise UserError(
+            f"{base.name} and {new.name} have no file of the same machine, folder and name",
+            f"choose folders of one machine and study, or {NAME_TWO}",
+        )
+    return pairing
 
 
 def find_source(given: str, folder: str = RESULTS) -> Source:

@@ -48,8 +48,10 @@ def draw_figure(options: argparse.Namespace) -> int:
     Raises:
         UserError: it cannot be drawn.
     """
-    comparisons, refused = read_results(options.results)
     width = parse_width(options.width)
+    if options.out.suffix.lower() not in (".svg", ".pdf", ".png"):
+        raise UserError(f"{options.out} is no kind of picture", "let --out end in .svg, .pdf or .png")
+    comparisons, refused = read_results(options.results)
     chosen = choose_models(comparisons, options.models)
     from bench.report.figures import models, style  # matplotlib: 1 s that --help need not pay
 
@@ -128,7 +130,8 @@ def markdown_tables(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
     for machine, rows in by_machine.items():
         blocks += [Paragraph(Bold(machine)), backend_table(PAPER, rows)]
         notes = [
-            f"{row.comparison.label}, {row.summary.backend}: {row.summary.message}"
+            ", ".join(filter(None, [row.comparison.label, row.distinction, row.summary.backend]))
+            + f": {row.summary.message}"
             for row in rows
             if row.summary.message and row.summary.speedup is None
         ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison, collect, put_seeds_together
 from bench.results.csv_files import list_files
 from bench.results.machines import FILE, list_machines
@@ -24,10 +25,12 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
         not be read.
 
     Raises:
-        UserError: a folder holds no results file.
+        UserError: a folder holds no results file, or no file could be read.
     """
     paths = [path for place in given for path in (_files_in(place) if place.is_dir() else [place])]
     collection = put_seeds_together(collect({path.resolve(): path for path in paths}.values()))
+    if not collection.comparisons:
+        raise UserError(" ".join(collection.refused))
     return collection.comparisons, collection.refused
 
 

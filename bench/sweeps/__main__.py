@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     parser = command_parser("bench.sweeps", __doc__)
     parser.add_argument("plan", metavar="PLAN", help="matrix, gpu-campaign, or the path of a YAML file")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="as described above")
+    parser.add_argument("settings", nargs="*", default=[], metavar="KEY=VALUE", help="as described above")
     options = parser.parse_args(arguments)
     return run_command(lambda: _run(options.plan, options.settings, started), RESUMABLE)
 

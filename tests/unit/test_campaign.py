@@ -114,6 +114,12 @@ def a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     return Campaign(tmp_path, monkeypatch)
 
 
+def test_without_a_plan_the_plan_alone_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        sweeps.main([])
+    assert capsys.readouterr().err.endswith("required: PLAN\n")
+
+
 @pytest.mark.slow
 def test_everything_is_measured_part_by_part_and_then_nothing(a_campaign: Campaign) -> None:
     assert a_campaign() == 0

@@ -66,6 +66,23 @@ def test_folders_are_paired_by_place_and_what_is_missing_is_named(
     assert "machine/bench/b is gone: only" in output.out
 
 
+@pytest.mark.parametrize("new", ["two/bench", "two/bench/b.csv", "one/reproduce", "one/reproduce/c.csv"])
+@pytest.mark.parametrize("options", [[], ["--markdown"]])
+def test_results_of_which_no_two_belong_together_are_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], new: str, options: list[str]
+) -> None:
+    for place in ("one/bench/a", "one/reproduce/c", "two/bench/b"):
+        write_records(tmp_path / f"{place}.csv", two_backends())
+        (tmp_path / place).parents[1].joinpath("machine.json").write_text('{"name": "CPU", "identity": {}}')
+    assert main([str(tmp_path / "one" / "bench"), str(tmp_path / new), *options]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.endswith(
+        "have no file of the same machine, folder and name; "
+        "choose folders of one machine and study, or name two files: python -m bench.compare BASE NEW.\n"
+    )
+
+
 def test_a_folder_without_results_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_records(tmp_path / "old" / "a.csv", two_backends())
     (tmp_path / "new").mkdir()

@@ -237,6 +237,15 @@ def test_a_path_is_what_was_typed(run: Run, coordinator: FakeCoordinator, overri
     assert (config.results_dir, config.reports_dir, config.study) == (path, "bücher", "1_0")
 
 
+def test_a_sweep_records_a_colon_and_a_space_as_they_were_typed(
+    run: Run, coordinator: FakeCoordinator
+) -> None:
+    given = ["results_dir=my folder:b", r'reports_dir="c\:d"']
+    assert run("--multirun", *given, "seed=1,2") == 0
+    for seed, words in enumerate(coordinator.overrides, 1):
+        assert [*words][:3] == [*given, f"seed={seed}"]
+
+
 def test_other_texts_may_have_any_character_too_and_a_sweep_has_several(
     run: Run, coordinator: FakeCoordinator
 ) -> None:

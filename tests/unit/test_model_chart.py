@@ -192,7 +192,7 @@ def test_what_is_no_result_is_left_out_by_name() -> None:
     chart = model_chart([loose, of_model(parity), *eleven("t5-large")])
     assert [line.name for line in chart.lines] == ["t5-large"]
     assert [sentence.split(" is left out")[0] for sentence in chart.left_out] == ["loose", "m-cpux2"]
-    with pytest.raises(UserError, match="no comparison to draw"):
+    with pytest.raises(UserError, match="no comparison to show"):
         model_chart([loose])
 
 
@@ -233,11 +233,15 @@ def test_the_caption_names_machine_workload_and_interval() -> None:
         "Whiskers: 95 % interval over launches.",
         "Machine: cpu: AMD EPYC",
         "2 ranks × 1 thread",
-        "Workload: batch 8 × 2, length 64, fp32; each model's own task; 3 launches.",
+        "Workload: batch 8 × 2, length 64, fp32; task is each model's own; 3 launches.",
         "the fastest PyTorch of the same comparison (pytorch_best)",
         "published for the whole model on other hardware, not comparable",
     ):
         assert words in caption
+    changes = {"precision": "bf16", "seq_len": 8, "micro_batch": 1}
+    unlike = Model(name="m", task="a", speed={"pytorch": 1.0, "ortmodule": 1.2}, changes=changes)
+    caption = models.caption(model_chart([*eleven(), of_model(unlike)]))
+    assert "Workload: task, batch, length and precision are each model's own; 3 launches." in caption
     lone = table_of_records(comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.6, 1.5]]}))
     caption = models.caption(model_chart([ReportedComparison(stem="x", rows=lone)]))
     assert "Single launch: the variation between launches is not in the interval" in caption

@@ -24,7 +24,8 @@ from bench.report.figures import style
 from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows
 from bench.report.figures.model_chart import model_chart
 from bench.report.figures.models import describe_set, figure_sets, model_rows, write_report_figures
-from bench.report.figures.rows import draw_rows, ratio_limits
+from bench.report.figures.picture_files import write_figure
+from bench.report.figures.rows import Row, RowChart, RowGroup, draw_rows, ratio_limits
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import spell_model
 from bench.results import csv_files
@@ -253,6 +254,22 @@ def test_a_mistake_is_one_sentence_and_status_2(
     assert printed.err.startswith(sentence)
     assert printed.err.count("\n") == 1
     assert printed.out == ""
+
+
+@pytest.mark.parametrize("option", ["--out=x.jpg", "--width=wide"])
+def test_a_figure_that_cannot_be_is_refused_before_results_are_read(option: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bench.report.commands.read_results", lambda _: pytest.fail("read"))
+        assert command.main(["figure", "results", "--out=x.svg", option]) == 2
+
+
+def test_a_long_detail_of_a_name_is_broken_into_lines(tmp_path: Path) -> None:
+    words = "batch 4 × 2, length 128, bf16, checkpointing, real data"
+    group = RowGroup(name="bert", detail=words, rows=[Row(bars=[])])
+    chart = RowChart(title="", panels={"": [group]}, limits=(0.5, 2), label="")
+    path = tmp_path / "x.svg"
+    write_figure(path, lambda theme: draw_rows(chart, theme, 3.3))
+    assert words in " ".join(svg_texts(path))
 
 
 def test_a_damaged_file_stops_no_other_and_status_is_2(

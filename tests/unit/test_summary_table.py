@@ -107,6 +107,20 @@ def test_the_markdown_table_has_one_row_for_each_backend_under_its_machine() -> 
     assert lines[9] == "- bart-large, ortmodule_zero1: made up: it is oom"
 
 
+def test_several_comparisons_of_a_model_are_told_apart_by_workload_and_overrides() -> None:
+    given = {"bf16": {"precision": "bf16"}, "more": {"overrides": '["after=export"]'}, "plain": {}}
+    records = [*comparison({"pytorch": [[2.0], [2.0]]}), failed("x", "oom", "no memory")]
+    tables = {stem: table_of_records(records).assign(**changes) for stem, changes in given.items()}
+    group = [ReportedComparison(stem=stem, rows=rows) for stem, rows in tables.items()]
+    lines = markdown_tables({"here": rows_of(group)}).splitlines()
+    workload = "masked-lm, batch 4 × 2 × 2 accumulated, length 128"
+    ends = [f"{workload}, bf16", f"{workload}, fp32, after=export", f"{workload}, fp32"]
+    assert lines[2].startswith("| model | workload | backend |")
+    shown = [line for line in lines if line.startswith("| bert-tiny | ")]
+    assert [line.split(" | ")[1] for line in shown] == [end for end in ends for _ in range(2)]
+    assert lines[-3:] == [f"- bert-tiny, {end}, x: no memory" for end in ends]
+
+
 def test_the_latex_table_is_for_booktabs_and_escaped() -> None:
     records = [
         *comparison({"pytorch": [[2.0], [2.0]], "a_b&c%d#e$f": [[1.6], [1.6]]}),

@@ -24,6 +24,14 @@ class BackendRow:
 
     comparison: ReportedComparison
     summary: BackendSummary
+    beside: Sequence[ReportedComparison] = ()  # the comparisons of its table
+
+    @property
+    def distinction(self) -> str:
+        """Workload and overrides of its own; empty in a table where each model has one comparison."""
+        if len({one.label for one in self.beside}) == len(self.beside):
+            return ""
+        return one_line(", ".join([self.comparison.workload, *self.comparison.own_overrides(self.beside)]))
 
     def cell(self, column: str) -> str:
         """The value of a column of the results file, the same for all backends."""
@@ -33,7 +41,7 @@ class BackendRow:
 def rows_of(comparisons: Sequence[ReportedComparison]) -> list[BackendRow]:
     """A row for every backend of these comparisons."""
     return [
-        BackendRow(comparison=comparison, summary=summary)
+        BackendRow(comparison=comparison, summary=summary, beside=comparisons)
         for comparison in comparisons
         for summary in comparison.summaries
     ]
@@ -76,13 +84,14 @@ class BackendColumn:
     cell: Callable[[BackendRow], Text] | None = None  # what readers see, where this needs more than the value
     words: Callable[[Any], str] = _plain  # what readers see of the value, else
     is_text: bool = False  # whether it holds no numbers
-    always: bool = False  # whether it stays where no backend has a number
+    always: bool = False  # whether it stays where no backend has a value
     look: Callable[[BackendRow], str] | None = None  # the class of its cells on a screen
 
     def stands_in(self, place: Place, rows: Sequence[BackendRow]) -> bool:
-        """Whether a table of these backends has it; columns without any number are left out."""
-        stays = self.is_text or self.always or any(self.value(row) is not None for row in rows)
-        return place in self.places and stays
+        """Whether a table of these backends has it; columns without any value are left out."""
+        return place in self.places and (
+            self.always or any(self.value(row) not in (None, "") for row in rows)
+        )
 
     def for_readers(self, rows: Sequence[BackendRow]) -> Column[BackendRow]:
         """The column as one of a page's table."""
@@ -176,7 +185,7 @@ def _peak_header(rows: Sequence[BackendRow]) -> str:
     return "host peak MiB/rank" if rows[0].comparison.on_cpu else "device peak MiB"
 
 
-_text = partial(BackendColumn, is_text=True)
+_text = partial(BackendColumn, is_text=True, always=True)
 _seconds = partial(number, digits=3)
 
 COLUMNS: Sequence[BackendColumn] = (
@@ -189,6 +198,7 @@ COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("task", lambda row: row.cell("task")),
     BackendColumn("machine", attrgetter("comparison.hardware")),
     _text("workload", attrgetter("comparison.workload"), "workload", {SCREEN}, look=lambda _: "words"),
+    _text("", attrgetter("distinction"), "workload", {PAPER}, always=False),
     _text(
         "",
         attrgetter("comparison.title"),

@@ -56,7 +56,7 @@ def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
     where = " and ".join(name for kind, name in ((True, ON_CPU), (False, "on GPUs")) if kind in on_cpu)
     reason = ""
     if not answers:
-        reason = f"no committed comparison tests it: {claim.how_to_test}"
+        reason = f"no comparison here tests it: {claim.how_to_test}"
     elif verdict == UNTESTED:
         reason = "the intervals allow either"
     elif where == ON_CPU and (CPU not in claim.testable_on or "proxy" in claim.testable_on):

@@ -134,6 +134,11 @@ class ReportedComparison(ComparisonResults):
         """Equal for comparisons of the same model, cut alike, and the same workload of the reference."""
         return (self.label, *self.workload_parts.values())
 
+    def own_overrides(self, group: Iterable["ReportedComparison"]) -> list[str]:
+        """The overrides that tell it from those of the group with the same model and workload."""
+        alike = [other.overrides for other in group if other.workload_key == self.workload_key]
+        return [value for value in self.overrides if not all(value in others for others in alike)]
+
     @cached_property
     def hardware(self) -> str:
         """Device, ranks and threads in words."""

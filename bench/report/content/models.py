@@ -110,7 +110,7 @@ def showable(
         left_out.append(f"{comparison.stem} is left out: {reason}")
     if not kept:
         reasons = f" ({'; '.join(left_out)})" if left_out else ""
-        raise UserError(f"there is no comparison to draw{reasons}", "measure with `make bench`")
+        raise UserError(f"there is no comparison to show{reasons}", "measure with `make bench`")
     return kept, left_out
 
 

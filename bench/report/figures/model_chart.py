@@ -24,8 +24,8 @@ _TELLING = ("precision", "attention", "trained", "checkpointing", "data", "memor
 """Parts of a workload that stand at a model's name where they differ between the models of a chart."""
 
 
-_OWN = ("task", "batch", "length")
-"""Parts of a workload that may differ between the models of a chart without being named at each."""
+_OWN = ("task", "batch", "length", "precision")
+"""Parts of a workload of which the caption says whether they are each model's own."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,7 @@ def _details(group: Sequence[ReportedComparison]) -> list[str]:
         differing = {name for name in own_parts if len({other.workload_parts[name] for other in same}) > 1}
         words = [comparison.label.removeprefix(comparison.model).removeprefix(", ")]
         words += [own_parts[name] for name in own_parts if name in (telling | differing) - {"size"}]
-        alike = [other.overrides for other in same if other.workload_parts == own_parts]
-        words += [value for value in comparison.overrides if not all(value in others for others in alike)]
-        details.append(one_line(", ".join(filter(None, words))))
+        details.append(one_line(", ".join(filter(None, [*words, *comparison.own_overrides(same)]))))
     return details
 
 
@@ -202,8 +200,6 @@ def machine_and_workload(chart: ModelChart) -> list[str]:
     launches = {int(comparison.rows["launch"].max()) for comparison in comparisons}
     few, many = min(launches), max(launches)
     extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
-    workload = f"Workload: {one_line(', '.join(filter(None, common)))}"
-    if own:
-        names = enumerated(own)
-        workload += f"; {names} are each model's own" if len(own) > 1 else f"; each model's own {names}"
-    return [*machine, f"{workload}; {extent}."]
+    own_words = f"{enumerated(own)} {'are' if len(own) > 1 else 'is'} each model's own" if own else ""
+    workload = [one_line(", ".join(filter(None, common))), own_words, extent]
+    return [*machine, f"Workload: {'; '.join(filter(None, workload))}."]

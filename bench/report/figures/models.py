@@ -58,7 +58,7 @@ def write_model_figure(
         The caption, and a sentence for each comparison that could not be shown.
 
     Raises:
-        UserError: nothing can be shown, a backend is unknown, or the path has another ending.
+        UserError: nothing can be shown, or a backend is unknown.
     """
     if of == BREAKDOWN:
         chart = breakdown_chart(comparisons, backends=backends)

@@ -11,7 +11,6 @@ from xml.sax.saxutils import escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bench.errors import UserError
 from bench.report.figures import style
 from bench.report.figures.style import DARK, LIGHT, Theme
 from bench.results.atomic import write_atomically
@@ -27,17 +26,12 @@ def write_figure(
     description: str = "",
     theme: Theme = LIGHT,
 ) -> None:
-    """Draw a figure in a theme and write it in the format that the path's ending names.
+    """Draw a figure in a theme and write it in the format that the path's ending names: .svg, .pdf or .png.
 
     Title and description stand in the file, for whoever does not see the picture, unless the page says them.
     The light theme as SVG follows the screen.
-
-    Raises:
-        UserError: the path ends in none of .svg, .pdf and .png.
     """
     ending = path.suffix.lower().removeprefix(".")
-    if ending not in _UNDATED:
-        raise UserError(f"{path} is no kind of picture", "let --out end in .svg, .pdf or .png")
     metadata: dict[str, str | None] = dict.fromkeys(_UNDATED[ending])
     if title:
         metadata |= {"Title": title, "Subject" if ending == "pdf" else "Description": description}

@@ -207,13 +207,13 @@ class _Drawing:
         sheet.y += BETWEEN / 2
         sheet.paragraph(group.heading, points=POINTS, weight="bold")
         sheet.y += 0.02 if group.heading else 0
-        name, detail = wrapped(group.name[:200], POINTS, self._names), fitted(group.detail, self._names)
-        high = max(len(group.rows) * pitch, (len(name) + bool(detail)) * LINE)
-        middle, line = sheet.y + high / 2, sheet.y + (high - (len(name) + bool(detail) - 1) * LINE) / 2
-        for number, words in enumerate(name):
-            sheet.text(self._left - 0.07, line + number * LINE, words, ha="right", fontsize=POINTS)
-        below = line + len(name) * LINE
-        sheet.text(self._left - 0.07, below, detail, ha="right", color=sheet.theme.faint)
+        name = [(line, POINTS, sheet.theme.ink) for line in wrapped(group.name[:200], POINTS, self._names)]
+        name += [(line, SMALL, sheet.theme.faint) for line in wrapped(group.detail[:200], SMALL, self._names)]
+        high = max(len(group.rows) * pitch, len(name) * LINE)
+        middle, first = sheet.y + high / 2, sheet.y + (high - (len(name) - 1) * LINE) / 2
+        for number, (words, points, color) in enumerate(name):
+            place = first + number * LINE
+            sheet.text(self._left - 0.07, place, words, ha="right", fontsize=points, color=color)
         top = middle - len(group.rows) * pitch / 2
         for number, row in enumerate(group.rows):
             self._draw_row(axes, row, group, top + (number + 0.5) * pitch)
