@@ -2,6 +2,7 @@
 
 It goes on with that comparison (resume=true measure.explain=true): parity is checked again, since it leaves
 the weights to profile with, and what crashed is tried again; no other launch is made.
+Machine, packages and the harness's code must be those that it was measured with.
 """
 
 import sys
@@ -16,9 +17,11 @@ from bench.config.quoting import quote_texts
 from bench.errors import UserError
 from bench.measure.plan.preflight import check_and_name_device
 from bench.measure.plan.resolve import make_output
+from bench.measure.record.resume import FINAL
 from bench.report.files import files_of
 from bench.results import csv_files
 from bench.setup import stacks
+from bench.statistics.summary import summarise
 from bench.statistics.table_values import latest_overrides
 
 
@@ -38,6 +41,10 @@ def _run(path: Path, places: Sequence[str]) -> int:
     launches = rows.loc[rows["round"].notna(), "launch"].nunique()
     if not launches:
         raise UserError(f"{path} has no timed launch to explain", "measure with `make bench` first")
+    base, anew = summarise(rows)[0], f"measure it anew with {rows['command'].iloc[-1]}"
+    if base.status in ("invalid", *FINAL):  # another status may change: resuming tries again
+        why = f"{base.status}: {base.message}"
+        raise UserError(f"{path}: {base.backend}, the reference, has no result ({why})", anew)
     overrides = [
         *given,
         *quote_texts([f"results_dir={path.parent}", *places]),
@@ -54,7 +61,7 @@ def _run(path: Path, places: Sequence[str]) -> int:
     if make_output(config, stem).nothing_written_marker.exists():
         raise UserError(
             f"{path} was about to be replaced by a new run, which ended before its first round",
-            "measure it again with `make bench`",
+            anew,
         )
     failures = measure_and_report(config, stem, overrides)
     print(*failures, sep="\n", end="\n" if failures else "", file=sys.stderr)

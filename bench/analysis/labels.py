@@ -4,7 +4,6 @@ from typing import Any
 
 import pandas as pd
 
-PUBLISHED = "published"
 MINI = "mini"
 
 
@@ -13,7 +12,7 @@ def model_label(model: str, size: str, layers: Any, published_layers: Any) -> st
 
     The arguments are columns of the results; the last two are blank where the configuration does not say.
     """
-    if size == PUBLISHED:
+    if size != MINI and not size.startswith("layers:"):  # published, or somebody's own
         return model
     if size == MINI or pd.isna(layers) or pd.isna(published_layers):
         return f"{model}, {size}"

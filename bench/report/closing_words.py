@@ -19,6 +19,7 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import answer_about_target, certain_parts, group_notes
 from bench.report.pages.comparison import render_terminal
 from bench.report.render.terminal import WIDTH
+from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
 
 FEWEST_LAUNCHES = 4
@@ -95,14 +96,19 @@ def suggest(
         overrides: that it was measured with, where its files lie among them.
         profiled: the backends were profiled, as far as they can be.
     """
-    if any(summary.status not in PASSED for summary in comparison.summaries):
+    failed = {summary.status for summary in comparison.summaries} - {*PASSED}
+    if failed - {"invalid"}:
         other_stack = "" if stacks.own() == DEFAULT_STACK else f" STACK={stacks.own()}"
         return f"make doctor{other_stack}", "what can run on this machine"
-    if {outcome.verdict for _, outcome in _outcomes(comparison)} & {INCONCLUSIVE, ONE_LAUNCH}:
+    spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
+    verdicts = {outcome.verdict for _, outcome in _outcomes(comparison)}
+    if spoiled or verdicts & {INCONCLUSIVE, ONE_LAUNCH}:
         made = comparison.rows.loc[comparison.rows["round"].notna(), "launch"].nunique()
-        more = f"measure.launches={max(FEWEST_LAUNCHES, 2 * made)}"
+        more = f"measure.launches={max(FEWEST_LAUNCHES, (3 if spoiled else 2) * made)}"
         again = replace_override(replace_override(overrides, more), "resume=true")
         command = re.sub("^python ", f"{this_python()} ", command_with(again, stacks.own()))
+        if spoiled:
+            return command, "first end the other processes; then this adds launches"
         return command, "adds launches, to decide what is inconclusive"
     if any(summary.speedup for summary in comparison.others):
         if not profiled:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from bench.config.choices import OTHER_UPDATES
 from bench.results.column_arrays import ColumnArrays
+from bench.results.validity import REMEDIES
 from bench.statistics.backend_blocks import (
     BackendBlocks,
     MemoryParts,
@@ -145,7 +146,8 @@ def _judge_status(rows: ColumnArrays) -> tuple[str, str]:
     valid = rows.where(status == "ok")
     without = rounds - set(zip(valid["launch"], valid["round"], strict=True))
     if 3 * len(without) > len(rounds):
-        return "invalid", f"{left_out}; the last one: {rows['message'][contaminated][-1]}"
+        remedy = REMEDIES[rows["invalid_because"][contaminated][-1]]
+        return "invalid", f"{left_out}; the last one: {rows['message'][contaminated][-1]}; {remedy}"
     return "ok", _join_sentences(left_out, str(valid["message"][-1]))
 
 

@@ -56,6 +56,10 @@ def test_everything_failed() -> None:
         "See in the table why ONNX Runtime has no result; make doctor says what this machine can run."
     )
     assert "faster" not in first_sentence(BROKEN, lost)
+    for torch, ort in ((2.0, "invalid"), ("invalid", 1.6)):
+        assert answer(compared("gpt2", {"pytorch": torch, "ortmodule": ort})).to_do == (
+            "See in the table why ONNX Runtime has no result; put that right and measure anew."
+        )
 
 
 def test_many_failures_are_counted_and_not_named() -> None:
@@ -242,8 +246,12 @@ def test_models_that_mkl_holds_back_are_measured_with_its_full_path_before_anybo
 def test_models_that_are_smaller_than_published_are_counted_before_the_answer() -> None:
     cut = workload(model="bert-large", size="layers:2", layers=2, published_layers=24)
     small = compared("bert-large", {"pytorch": 2.0, "ortmodule": 1.6}, workload=cut)
-    assert answer(small, SLOW).reduced == "1 of 2 models cut: fewer layers than published, or a miniature"
+    assert answer(small, SLOW).reduced == (
+        "the model is cut in 1 of 2 rows: fewer layers than published, or a miniature"
+    )
     assert answer(FAST, SLOW).reduced == ""
+    own = workload(model="ck-gpt", size="pretrained", layers=2, published_layers=2)
+    assert answer(compared("ck-gpt", {"pytorch": 2.0, "ortmodule": 1.6}, workload=own), SLOW).reduced == ""
 
 
 # Why

@@ -1,6 +1,7 @@
 """The block that ends every command, and what it suggests to type next."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from bench.config.identity import config_hash
 from bench.config.naming import DEFAULT_STACK
 from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.report.closing_words import answer_of, suggest
+from bench.results.validity import OTHER_PROCESSES, OWN_THREADS
 from bench.selfcheck.selftest import describe_outcome
 from bench.setup import stacks
 from bench.statistics.intervals import Speedup
@@ -152,6 +154,20 @@ def test_the_next_command_follows_from_what_was_found(
 ) -> None:
     seconds = {"pytorch": [2.0] if isinstance(ortmodule, list) else 2.0, "ortmodule": ortmodule}
     assert suggest(compared("gpt2", seconds), CSV, [])[0] == command
+
+
+@pytest.mark.parametrize(("made", "launches"), [(1, 4), (2, 6)])
+def test_what_other_processes_disturbed_is_measured_until_two_thirds_may_count(
+    made: int, launches: int
+) -> None:
+    measured = compared("gpt2", {"pytorch": [2.0] * made, "ortmodule": [1.6] * made})
+    rows = measured.rows.assign(status="invalid", invalid_because=OTHER_PROCESSES)
+    assert suggest(replace(measured, rows=rows), CSV, []) == (
+        f'{MAKE} ARGS="measure.launches={launches} resume=true"',
+        "first end the other processes; then this adds launches",
+    )
+    other = measured.rows.assign(status="invalid", invalid_because=OWN_THREADS)
+    assert suggest(replace(measured, rows=other), CSV, []) == ("", ""), "the table says what to change"
 
 
 @pytest.mark.parametrize(

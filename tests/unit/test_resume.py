@@ -302,7 +302,10 @@ def test_another_environment_is_refused_and_the_refusal_names_the_difference(
 ) -> None:
     before = Resumable(tmp_path).rows
     monkeypatch.setattr(environment, "code_hash", lambda: "another")
-    with pytest.raises(UserError, match=r"another environment \(code: \w+, now another\)"):
+    with pytest.raises(
+        UserError,
+        match=r"another environment \(code: \w+, now another\) at commit \w+(-dirty)?; go on .*: make bench",
+    ):
         Resumable(tmp_path, resume=True)
     assert rows_of(tmp_path) == before
 

@@ -25,7 +25,7 @@ from bench.results.side_files import BREAKDOWN
 from bench.setup import stacks
 from tests.support.comparisons import Resumable, Simulated, nobody_looks, rows_of
 from tests.support.configs import BACKENDS, a_config
-from tests.support.factories import comparison, failed
+from tests.support.factories import block, comparison, failed, record
 from tests.support.fakes import FakeGroup, Script, starter
 from tests.support.result_files import write_records
 
@@ -345,6 +345,18 @@ def test_what_cannot_be_gone_on_with_is_refused(
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_what_disturbed_the_reference_has_to_go_before_why_is_asked(
+    measured: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why, "measure_and_report", lambda *_: pytest.fail("nothing may be measured"))
+    blocks = (block(other_cpu_seconds=(1.0, 1.0)),)
+    write_records(measured, [record(name, blocks=blocks) for name in ("pytorch", "ortmodule")])
+    assert why.main([str(measured)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{measured}: pytorch, the reference, has no result (invalid: 1 of 1 blocks ")
+    assert said.endswith("end them); measure it anew with make bench.\n")
 
 
 def test_a_file_that_a_new_run_was_about_to_replace_is_not_measured_anew(

@@ -30,7 +30,7 @@ CHOSEN = (
 )
 """What of a workload a configuration chooses, and no measurement finds out."""
 
-ANEW = "go on with the same, or measure anew without resume=true, which replaces the file"
+ANEW = "go on with the same, or measure anew (`make bench` without resume=true), which replaces the file"
 
 FINAL = ("untimed", "unsupported", "fallback", "diverged")
 """Statuses that another try would not change: such a backend keeps its row and is not tried again."""
@@ -179,7 +179,10 @@ def rows_to_keep(
         if row.environment_hash != hashes[row.backend]:
             differences = environment_differences(str(row.environment), environments[row.backend])
             differing = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
-            raise UserError(f"{file} was measured in another environment ({differing}); {ANEW}.")
+            raise UserError(
+                f"{file} was measured in another environment ({differing}) at commit {row.git_commit}",
+                f"go on with the same, or measure anew, which replaces the file: {row.command}",
+            )
     reference = table["reference"].iloc[0]
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)

@@ -153,8 +153,8 @@ def _reduced(answer: ModelsAnswer) -> str:
         for backend in answer.backends
         for outcome in (*backend.over_reference, *backend.full_path)
     }
-    models = plural(len(every), "model")
-    return f"{len(answer.reduced)} of {models} cut: fewer layers than published, or a miniature"
+    rows = plural(len(every), "row")
+    return f"the model is cut in {len(answer.reduced)} of {rows}: fewer layers than published, or a miniature"
 
 
 # One comparison

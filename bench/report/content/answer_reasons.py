@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from bench.analysis.answer import (
     FASTER,
     INCONCLUSIVE,
+    NO_SPEEDUP,
     SAME,
     SLOWER,
     VERDICTS,
@@ -99,7 +100,10 @@ def advise(answer: ModelsAnswer, subject: str) -> str:
     for outcome in (*over_any, *with_path):
         verdicts.setdefault(outcome.model, set()).add(outcome.verdict)
     if all(outcome.failed for outcome in (*over_any, *with_path)):
-        return f"See in the table why {subject} has no result; make doctor says what this machine can run."
+        disturbed = set().union(*verdicts.values()) <= {"invalid", NO_SPEEDUP}
+        doctor = "make doctor says what this machine can run"
+        remedy = "put that right and measure anew" if disturbed else doctor
+        return f"See in the table why {subject} has no result; {remedy}."
     if not set(VERDICTS) & set().union(*verdicts.values()):
         return "Measure several launches, as measure=default does."
     faster = [model for model, verdicts_of in verdicts.items() if verdicts_of == {FASTER}]
