@@ -1,6 +1,8 @@
 """The errors that the harness raises on purpose."""
 
+import difflib
 import signal
+from collections.abc import Iterable
 from typing import NoReturn
 
 PASSED = ("ok", "untimed")
@@ -14,6 +16,12 @@ STATUSES = (
 
 LONGEST_MESSAGE = 300
 """Characters of a launch's message; what is longer lies in its details."""
+
+
+def did_you_mean(word: str, names: Iterable[str], *, otherwise: str) -> str:
+    """Return `did you mean NAME?` where one of the names is a letter or two away, else the other remedy."""
+    close = difflib.get_close_matches(word, list(names), n=1, cutoff=0.8)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 class UserError(Exception):
@@ -30,7 +38,9 @@ class UserError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.reason}; {self.remedy}." if self.remedy else self.reason
+        if not self.remedy:
+            return self.reason
+        return f"{self.reason}; {self.remedy}" + ("" if self.remedy.endswith("?") else ".")
 
 
 class CannotWriteResults(UserError):

@@ -47,6 +47,9 @@ class Data:
             raise UserError(
                 f"data.min_length_share must be above 0 and at most 1, not {self.min_length_share}."
             )
+
+    def check_source(self) -> None:
+        """Refuse a dataset that is not named, or has no processor: once the model is known to take one."""
         if self.name == "hf" and self.path is None:
             raise UserError("data=hf needs a dataset", "set data.path=… to a folder or a hub id")
         if self.name == "hf" and self.processor is None:

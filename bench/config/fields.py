@@ -8,15 +8,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from bench.errors import UserError
+from bench.errors import UserError, did_you_mean
 
 
-def one_of(*choices: str, default: Any = dataclasses.MISSING) -> Any:
-    """Declare a field that takes one of these choices."""
+def one_of(*choices: str, default: Any = dataclasses.MISSING, unnamed: str = "") -> Any:
+    """Declare a field that takes one of these choices; a refusal does not list the `unnamed` one."""
 
     def check(key: str, value: str) -> None:
         if value not in choices:
-            raise UserError(f"{key}={value} is not known", f"choose one of: {', '.join(choices)}")
+            known = f"choose one of: {', '.join(name for name in choices if name != unnamed)}"
+            raise UserError(f"{key}={value} is not known", did_you_mean(value, choices, otherwise=known))
 
     return _field(default, check)
 

@@ -36,7 +36,7 @@ class Model:
     """A published architecture, built from its configuration without a download."""
 
     name: str
-    task: str = one_of(*TASKS, OWN_TASK)
+    task: str = one_of(*TASKS, OWN_TASK, unnamed=OWN_TASK)
     architecture: str | None  # transformers' model_type, e.g. "bert"; None where `pretrained` says it
     config: dict[str, Any]  # what differs from the architecture's default configuration
     # of the published size, head included, tied weights counted once; adapters not counted
@@ -77,28 +77,31 @@ class Model:
 
     def _check_module(self) -> None:
         """Refuse for a module of the user's own what belongs to transformers' models, and the other way."""
-        if (self.module is None) == (self.task == OWN_TASK):
+        if self.module is None:
+            if self.task == OWN_TASK:
+                raise UserError(
+                    f"model.task={OWN_TASK} is the task of a module of your own, and none is given",
+                    "leave it out, or set model.module=path/to/file.py:Name",
+                )
+            return
+        if self.architecture is not None:
             raise UserError(
-                f"model.task={self.task} does not fit model.module={self.module or 'null'}: a module of your "
-                f"own, and nothing else, has the task {OWN_TASK}",
+                f"model={self.name} is a {self.architecture} of transformers, and "
+                f"model.module={self.module} a model of your own",
+                "leave one of them out",
+            )
+        if self.task != OWN_TASK:
+            raise UserError(
+                f"model.task={self.task} has no meaning for model.module={self.module}, whose file says all",
                 "leave model.task out",
             )
-        if self.module is None:
-            return
-        for key, usual in (
-            ("pretrained", None),
-            ("architecture", None),
-            ("size", PUBLISHED),
-            ("trained", ALL),
-        ):
+        for key, usual in (("pretrained", None), ("size", PUBLISHED), ("trained", ALL)):
             value = getattr(self, key)
             if value != usual:
                 raise UserError(
                     f"model.{key}={value} belongs to transformers' models and has no meaning for "
                     f"model.module={self.module}",
-                    "leave it out, and have your class do it"
-                    if key != "architecture"
-                    else "leave out model=…",
+                    "leave it out, and have your class do it",
                 )
 
     def _check_trained(self) -> None:

@@ -1,5 +1,6 @@
 """conf/model/own.yaml: what the command line leaves out about a model of the user's is read off the model."""
 
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -114,11 +115,9 @@ def check_folder(pretrained: str | None, architecture: str | None, given: Mappin
         UserError: with the remedy.
     """
     saved, folder = read_config(pretrained), Path(pretrained or "")
-    if pretrained is None or not folder.is_dir():
+    if saved is None:
         return
     key = f"model.pretrained={pretrained}"
-    if saved is None:
-        raise UserError(f"{key} has no config.json", "give a folder that save_pretrained wrote")
     kind = saved.get("model_type")
     if kind is None and "auto_map" not in saved:
         raise UserError(
@@ -165,29 +164,36 @@ def find_task(pretrained: str | None, module: str | None) -> str:
     tasks = {task for name in classes for end, task in HEADS.items() if name.endswith(end)}
     if len(tasks) != 1:
         seen = f"names {' and '.join(classes)}" if classes else "names no head"
-        where = "config.json " + seen if pretrained and read_config(pretrained) else "nothing else says it"
+        where = f"config.json {seen}"
+        if pretrained and read_config(pretrained) is None:
+            where = f"there is no folder {pretrained} here{nearest(pretrained)} that says it"
         raise UserError(f"model.task has no value, and {where}", "set model.task=…, such as masked-lm")
     return tasks.pop()
 
 
 def read_config(pretrained: str | None) -> dict[str, Any] | None:
-    """Return what a folder's config.json holds; None for a hub id, and where there is no such file.
+    """Return what a folder's config.json holds; None for a hub id.
 
     Raises:
-        UserError: a path is no folder, or the file is not JSON.
+        UserError: a path is no folder, or there is no such file, or it is not JSON.
     """
     if pretrained is None:
         return None
     file, reason = Path(pretrained) / "config.json", "is not a folder"
     try:
         is_file, is_folder = file.is_file(), file.parent.is_dir()
+        is_hub_id = not (is_path(pretrained) or file.parent.exists())
     except OSError as error:
-        is_file, is_folder = False, False
+        is_file, is_folder, is_hub_id = False, False, False
         reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
-    if not is_folder and pretrained.startswith(("/", "./", "../")):
+    if not is_folder and not is_hub_id:
         raise UserError(
-            f"model.pretrained={pretrained} {reason}",
+            f"model.pretrained={pretrained} {reason}{nearest(pretrained)}",
             "give one with config.json and model.safetensors in it, or the id of a model on the hub",
+        )
+    if is_folder and not is_file:
+        raise UserError(
+            f"model.pretrained={pretrained} has no config.json", "give a folder that save_pretrained wrote"
         )
     if not is_file:
         return None
@@ -198,6 +204,19 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise UserError(f"{file} is no mapping of keys", "save the model anew with save_pretrained")
     return found
+
+
+def is_path(place: str) -> bool:
+    """Whether this can be no id on the hub, `owner/name` or `name`."""
+    return place.startswith((".", "/", "~")) or place.endswith("/") or place.count("/") > 1
+
+
+def nearest(place: str) -> str:
+    """Return ` (did you mean PATH?)` where something beside a path that does not exist has a similar name."""
+    path = Path(place)
+    names = [there.name for there in path.parent.glob("*")]
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f" (did you mean {path.with_name(near[0])}?)" if near and path.name not in names else ""
 
 
 def length(task: str) -> int | None:

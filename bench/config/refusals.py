@@ -15,7 +15,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from bench.config.choices import CONF
-from bench.errors import UserError
+from bench.errors import UserError, did_you_mean
 
 
 @contextmanager
@@ -153,8 +153,9 @@ def no_value(key: str) -> str:
 
 def not_a_choice(group: str, choice: str, choices: Iterable[str]) -> str:
     """Return the sentence about a choice that its group does not have."""
-    known = ", ".join(choices) or "none"
-    return f"{group}={choice} does not exist; choose from: {known}."
+    known = [*choices]
+    listed = f"choose from: {', '.join(known) or 'none'}"
+    return str(UserError(f"{group}={choice} does not exist", did_you_mean(choice, known, otherwise=listed)))
 
 
 def choices_of(group: str, overrides: Sequence[str]) -> list[str]:

@@ -73,6 +73,7 @@ class Config:
             raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
         self._check_length()
         self._check_module()
+        self.data.check_source()
         for key in ("machine", "study"):  # they become folders' names
             if not re.fullmatch(r"\w[\w-]*", getattr(self, key)):  # a dot would mark a table beside a file
                 raise UserError(

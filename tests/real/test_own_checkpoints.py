@@ -1,13 +1,16 @@
 """Checkpoints of the user's own: what fits is trained, and what does not is named, tensor by tensor."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.config.compose import compose
 from bench.config.model import Model
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
+from bench.measure.plan.preflight_dataset import check_model
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -139,7 +142,7 @@ def test_weights_that_do_not_fit_their_config_are_an_error(
     edit(bert, **changes)
     with pytest.raises(LaunchFailed, match=sentence) as caught:
         built(own(bert))
-    assert "do not fit BertForMaskedLM" in str(caught.value)
+    assert "do not fit BertForMaskedLM of its config.json; save both anew with" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -266,3 +269,30 @@ def test_code_of_a_checkpoint_runs_only_when_it_is_trusted(
     model = built(own(folder, trust_remote_code=True))
     assert marker.exists()
     assert type(model).__name__ == "MineModel"
+
+
+@pytest.mark.parametrize(
+    ("place", "overrides", "words"),
+    [
+        (
+            "bert",
+            ["model.task=image-classification"],
+            "has no bert for model.task=image-classification; choose model.task=",
+        ),
+        ("bert", ["checkpointing=true"], ""),
+        ("mobile", ["model.task=masked-lm", "checkpointing=true"], "unlike MobileBertForMaskedLM; set"),
+        ("bertt", ["model.task=masked-lm"], "bertt is no folder here (did you mean bert?), and as a hub id"),
+    ],
+)
+def test_what_a_model_lacks_is_found_before_any_launch(
+    bert: Path, place: str, overrides: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(bert, max_position_embeddings=64)
+    monkeypatch.chdir(bert.parent)
+    Path("mobile").mkdir()
+    Path("mobile/config.json").write_text('{"model_type": "mobilebert"}')
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    config = compose([f"model.pretrained={place}", *overrides, "device=cpu", "backend=[pytorch]"])
+    with pytest.raises(UserError) if words else nullcontext() as caught:
+        check_model(config)
+    assert words in str(getattr(caught, "value", ""))

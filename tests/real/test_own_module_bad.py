@@ -44,8 +44,10 @@ def own(folder: Path, code: str, name: str = "Net", **config: Any) -> Model:
     return a_model(module=f"{file}:{name}", task="own", architecture=None, config=config, seq_len=None)
 
 
-def inspect(model: Model, *, seq_len: int | None = None, ranks: int = 2) -> None:
-    inspect_module(model, micro_batch=3, seq_len=seq_len, seed=0, device="cpu", ranks=ranks)
+def inspect(model: Model, *, seq_len: int | None = None, ranks: int = 2, checkpointing: bool = False) -> None:
+    inspect_module(
+        model, micro_batch=3, seq_len=seq_len, seed=0, device="cpu", ranks=ranks, checkpointing=checkpointing
+    )
 
 
 def test_a_module_is_built_with_and_without_its_dropout(tmp_path: Path) -> None:
@@ -106,11 +108,20 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     "forward refuses": (
         instead("def forward(self, x,", "def forward(self, y,"),
         {},
-        "fail on example_batch's x (2, 4), labels (2,)",
+        "does not fit example_batch's x, labels: missing a required argument: 'y'; give",
     ),
     "wrong shape": (GOOD, {"width": 5}, "mat1 and mat2 shapes cannot be multiplied"),
     "no scalar": (instead(FORWARD, "return self.layer(x)"), {}, "write a function loss(output, batch)"),
-    "loss no scalar": (instead(FORWARD, "return {'loss': self.layer(x)}"), {}, "a loss that is no scalar"),
+    "loss no scalar": (
+        instead(FORWARD, "return {'loss': self.layer(x)}"),
+        {},
+        "shape (2, 2); take its .mean()",
+    ),
+    "loss no tensor": (
+        instead(FORWARD, "return self.layer(x)") + "def loss(output, batch): return output.sum().item()\n",
+        {},
+        "gives a float as the loss; return the tensor, without .item()",
+    ),
     "tuple": (instead(FORWARD, "return self.layer(x), 1"), {}, "gives a tuple; return the loss"),
     "detached": (instead(FORWARD, "return self.layer(x).sum().detach()"), {}, "depends on no parameter"),
     "not finite": (instead(FORWARD, "return self.layer(x).sum() / 0"), {}, "is inf, and must be finite"),
@@ -157,6 +168,13 @@ def test_a_mistake_is_one_sentence(mistake: str, tmp_path: Path) -> None:
         inspect(own(tmp_path, code, **config))
     assert words in caught.value.message
     assert len(caught.value.message) < LONGEST_MESSAGE, "it is cut"
+
+
+def test_checkpointing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        LaunchFailed, match=r"checkpointing=true needs .*, unlike Net; set checkpointing=false"
+    ):
+        inspect(own(tmp_path, GOOD), checkpointing=True)
 
 
 def test_a_length_that_is_not_taken_is_refused(tmp_path: Path) -> None:

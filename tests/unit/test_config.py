@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.config.choices import CONF, ON_DEVICE, OWN_TASK, TASKS
+from bench.config.choices import CONF, ON_DEVICE, TASKS
 from bench.config.compose import compose
 from bench.config.device import Device
 from bench.config.identity import config_hash, measured_settings
@@ -756,8 +756,18 @@ REFUSED = [
     ),
     (
         ["backends.pytorch.sharding=fsdp"],
-        "backends.pytorch.sharding=fsdp is not known; choose one of: ddp, fsdp2, zero1, "
+        "backends.pytorch.sharding=fsdp is not known; did you mean fsdp2?",
+    ),
+    (
+        ["backends.pytorch.sharding=split"],
+        "backends.pytorch.sharding=split is not known; choose one of: ddp, fsdp2, zero1, "
         "zero1_native, zero2, zero2_offload, zero3, zero3_offload, zero_redundancy.",
+    ),
+    (["backend=[pytorch,ortmodul]"], "backend=ortmodul does not exist; did you mean ortmodule?"),
+    (["measure=quik"], "measure=quik does not exist; did you mean quick?"),
+    (
+        ["model=bert-mini", "model.task=causal_lm"],
+        "model.task=causal_lm is not known; did you mean causal-lm?",
     ),
     (
         ["backend=[pytorch_fused,ortmodule]", "reference=pytorch"],
@@ -884,7 +894,7 @@ def test_the_choices_include_the_users(folder: Path) -> None:
         ),
         (
             OWN_MODEL.replace("causal-lm", "poetry"),
-            f"model.task=poetry is not known; choose one of: {', '.join((*TASKS, OWN_TASK))}.",
+            f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
         ),
         (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed here"),
         ("- a", "model/mine.yaml: Invalid type assigned: list"),

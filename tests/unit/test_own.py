@@ -106,10 +106,18 @@ def test_a_task_that_no_single_head_tells_is_asked_for(
     assert compose([f"model.pretrained={folder}", "model.task=token-classification"]).model.task
 
 
-def test_a_hub_id_needs_a_task() -> None:
+def test_a_hub_id_needs_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert refusal("model.pretrained=google-bert/bert-base-uncased") == (
-        "model.task has no value, and nothing else says it; set model.task=…, such as masked-lm."
+        "model.task has no value, and there is no folder google-bert/bert-base-uncased here that says it; "
+        "set model.task=…, such as masked-lm."
     )
+    Path("ck_bert").mkdir()
+    Path("ck_bert/config.json").write_text("{}")
+    assert "no folder ck_bertt here (did you mean ck_bert?) that says" in refusal("model.pretrained=ck_bertt")
+    for place in ("ck_bert/config.json", "models/ck/bert"):
+        assert f"{place} is not a folder; give one with" in refusal(f"model.pretrained={place}")
+    assert "ck_ber/ is not a folder (did you mean ck_bert?)" in refusal("model.pretrained=ck_ber/")
     config = compose(["model.pretrained=google-bert/bert-base-uncased", "model.task=masked-lm"])
     assert (config.model.name, config.model.architecture) == ("bert-base-uncased", None)
 

@@ -106,8 +106,8 @@ def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None
         (["model.module=nett.py:Net"], "there is no file"),
         (["model.module=mypackage.outer.net:Net"], "Python finds no module mypackage.outer.net"),
         (["model.module=broken.py:Net"], "broken.py is not valid Python"),
-        (["model.module=net.py:Net", "model=bert-tiny"], "model.task=masked-lm does not fit model.module"),
-        (["model.task=own", "model=bert-tiny"], "a module of your own, and nothing else"),
+        (["model.module=net.py:Net", "model=bert-tiny"], "model=bert-tiny is a bert of transformers"),
+        (["model.task=own", "model=bert-tiny"], "none is given; leave it out, or set model.module="),
         (["model.module=net.py:Net", "model.task=causal-lm"], "leave model.task out"),
         (
             ["model.module=net.py:Net", "model.pretrained=x/y"],
@@ -116,6 +116,7 @@ def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None
         (["model.module=net.py:Net", "model.size=mini"], "model.size=mini belongs to transformers' models"),
         (["model.module=net.py:Net", "model.trained=head"], "have your class do it"),
         (["model.module=net.py:Net", "data=python_docs"], "read the data in example_batch"),
+        (["model.module=net.py:Net", "data=hf"], "leave data out, and read the data in example_batch"),
         (["model.module=net.py:Net", "data.lengths=full"], "data.lengths=full has no effect"),
         (["model.module=net.py:Net", "measure=converge"], "has none; leave measure=converge out"),
         (["model.module=net.py:Net", "attention=sdpa"], "computes its attention itself"),

@@ -7,7 +7,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from bench.analysis.scale.estimates import Estimate
-from bench.errors import UserError
+from bench.errors import UserError, did_you_mean
 
 FOLDER = Path(__file__).parents[3] / "conf" / "topology"
 
@@ -59,7 +59,8 @@ def load(name: str) -> Topology:
         UserError: there is none of this name.
     """
     if name not in names():
-        raise UserError(f"topology {name} is not known", f"choose one of: {', '.join(names())}")
+        listed = f"choose one of: {', '.join(names())}"
+        raise UserError(f"topology {name} is not known", did_you_mean(name, names(), otherwise=listed))
     cells = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     device = cells["device"]
     return Topology(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.config import python_docs, sizes
+from bench.config import own, python_docs, sizes
 from bench.config.choices import CONF, PREPARED
 from bench.config.module_file import find_file
 from bench.config.schema import Config, global_batch
@@ -31,7 +31,7 @@ INSPECTIONS = "bench.worker.workload.inspections"
 def check_model(config: Config) -> None:
     """Refuse keys of `model.config` that transformers does not know, and a checkpoint that it cannot read.
 
-    The keys of a shipped file are known; ranks check all keys once more.
+    Also a task or checkpointing that the architecture lacks. A shipped file is known; ranks check once more.
 
     Raises:
         UserError: with the remedy.
@@ -39,14 +39,14 @@ def check_model(config: Config) -> None:
     import yaml  # type: ignore[import-untyped]  # not for `make doctor`, which runs where nothing is installed
 
     model, shipped = config.model, CONF / "model" / f"{config.model.name}.yaml"
-    known = yaml.safe_load(shipped.read_text(encoding="utf-8"))["config"] if shipped.exists() else {}
-    if model.module is not None or (
-        model.pretrained is None and known and model.config.keys() <= known.keys()
-    ):
+    known = yaml.safe_load(shipped.read_text(encoding="utf-8")) if shipped.exists() else {}
+    checkpointing = config.checkpointing_of(config.reference)
+    is_shipped = known.get("task") == model.task and model.config.keys() <= known["config"].keys()
+    if model.module is not None or (model.pretrained is None and is_shipped and not checkpointing):
         return
     for file in sorted(Path(model.pretrained or "nowhere").glob("*.safetensors")):
         _check_header(file)
-    _inspect("inspect_model", {"model": dataclasses.asdict(model)}, config)
+    _inspect("inspect_model", {"model": dataclasses.asdict(model), "checkpointing": checkpointing}, config)
 
 
 def _check_header(file: Path) -> None:
@@ -78,6 +78,7 @@ def check_module(config: Config) -> None:
         "seed": config.seed,
         "device": config.device.type,
         "ranks": config.device.world_size,
+        "checkpointing": config.checkpointing_of(config.reference),
     }
     _inspect("inspect_module", spec, config, device=config.device.type)
 
@@ -193,11 +194,13 @@ def _check_folders(config: Config) -> None:
         ("data.path", config.data.path, "a folder or file of data"),
         ("data.processor", config.data.processor, "a folder that save_pretrained wrote"),
     ):
-        if place is None or not (place.startswith((".", "/", "~")) or place.count("/") > 1):
+        if place is None or not own.is_path(place):
             continue  # it can be the id of something on the hub, `owner/name`
         try:
             there = Path(place).exists()
         except OSError:
             there = False
         if not there:
-            raise UserError(f"{key}={place} does not exist", f"give {what}, or an id on the hub")
+            raise UserError(
+                f"{key}={place} does not exist{own.nearest(place)}", f"give {what}, or an id on the hub"
+            )

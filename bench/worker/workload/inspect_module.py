@@ -13,13 +13,21 @@ FEW = 2
 
 
 def inspect_module(
-    model: Model, *, micro_batch: int, seq_len: int | None, seed: int, device: str, ranks: int
+    model: Model,
+    *,
+    micro_batch: int,
+    seq_len: int | None,
+    seed: int,
+    device: str,
+    ranks: int,
+    checkpointing: bool,
 ) -> None:
     """Raise `LaunchFailed` unless what every backend relies on holds, in fp32 and without dropout."""
     torch.manual_seed(seed)
-    module = models.build(model, attention="eager", dropout=False).to(device)
+    module = models.build(model, attention="eager", dropout=False, checkpointing=checkpointing).to(device)
     _check_batches(model, micro_batch=micro_batch, seq_len=seq_len, seed=seed)
     batch = own_module.make_batch(model, batch_size=min(FEW, micro_batch), seq_len=seq_len, seed=seed)
+    own_module.check_names(model, module, batch)
     there = {name: value.to(device) for name, value in batch.items()}
     first, second = (_run_passes(module, there, seed=one) for one in (0, 1))
     if not torch.isfinite(first):

@@ -27,12 +27,16 @@ AT_ONCE = 16
 """Samples held in memory at a time."""
 
 
-def inspect_model(model: Model) -> Any:
+def inspect_model(model: Model, *, checkpointing: bool = False) -> Any:
     """Make the transformers configuration; `LaunchFailed` says what must be corrected in it."""
+    from bench.worker.workload.model import check_head
     from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
 
     with naming_what_cannot_be_read(model):
-        return configuration(model)
+        settings = configuration(model)
+        if not model.trust_remote_code:  # which may bring a head of its own
+            check_head(settings, model.task, checkpointing=checkpointing)
+    return settings
 
 
 def inspect_dataset(

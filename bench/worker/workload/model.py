@@ -90,7 +90,7 @@ def _from_transformers(
     with naming_what_cannot_be_read(model):
         settings = configuration(model)
         if not model.trust_remote_code:  # which may bring a head of its own
-            _check_head(settings, model.task)
+            check_head(settings, model.task)
         if not dropout:
             switch_off_dropout(settings)
         chosen = {
@@ -141,7 +141,8 @@ def judge_loading(model: torch.nn.Module, loaded: Mapping[str, Any], settings: M
         raise LaunchFailed(
             "crashed",
             f"the weights in model.pretrained={settings.pretrained} do not fit {type(model).__name__} of its "
-            f"config.json: {'; '.join(wrong[:MOST_NAMED])}{more}",
+            "config.json; save both anew with save_pretrained, or correct config.json: "
+            f"{'; '.join(wrong[:MOST_NAMED])}{more}",
             details="\n".join(wrong),
         )
     notes = {"new for this task": [*new, *reshaped], "of the checkpoint not used": unused}
@@ -224,8 +225,11 @@ def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
     return [name for name in names if name in taken]  # FNet, for one, takes no attention mask
 
 
-def _check_head(settings: Any, task: str) -> None:
-    """Refuse an architecture without a head for the task, and name the tasks for which it has one."""
+def check_head(settings: Any, task: str, *, checkpointing: bool = False) -> None:
+    """Refuse an architecture without a head for the task, and name the tasks for which it has one.
+
+    With `checkpointing` also refuse a head whose activations transformers cannot checkpoint.
+    """
     fitting = [
         name
         for name in TASKS
@@ -237,6 +241,8 @@ def _check_head(settings: Any, task: str) -> None:
             f"transformers {transformers.__version__} has no {settings.model_type} for model.task={task}; "
             + (f"choose model.task={' or '.join(fitting)}." if fitting else "choose another model."),
         )
+    if checkpointing:
+        _check_checkpointing(getattr(transformers, tasks.make(task).head)._model_mapping[type(settings)])
 
 
 @contextmanager
@@ -257,14 +263,18 @@ def _naming_missing_attention(attention: str, architecture: str, backend: str) -
         ) from error
 
 
-def _checkpoint(model: Any) -> None:
-    """Not reentrant: the reentrant kind needs an input that requires a gradient, which frozen models lack."""
-    if not getattr(model, "supports_gradient_checkpointing", False):
+def _check_checkpointing(head: Any) -> None:
+    if not getattr(head, "supports_gradient_checkpointing", False):
         raise LaunchFailed(
             "unsupported",
-            f"transformers cannot checkpoint the activations of {type(model).__name__}; "
-            "set checkpointing=false.",
+            "checkpointing=true needs a model of transformers that can recompute its activations, unlike "
+            f"{head.__name__}; set checkpointing=false.",
         )
+
+
+def _checkpoint(model: Any) -> None:
+    """Not reentrant: the reentrant kind needs an input that requires a gradient, which frozen models lack."""
+    _check_checkpointing(type(model))
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 

@@ -154,6 +154,19 @@ def name_inputs(module: torch.nn.Module, batch: Batch) -> None:
     forward.__func__.__signature__ = inspect.Signature([own, *parameters])
 
 
+def check_names(model: Model, module: torch.nn.Module, batch: Batch) -> None:
+    """Refuse a batch whose entries are not forward's arguments; the loss function may take others."""
+    given = batch if load(str(model.module)).loss is None else inputs_of(module, batch)
+    try:
+        inspect.signature(module.forward).bind(**given)
+    except TypeError as error:
+        raise LaunchFailed(
+            "crashed",
+            f"forward of model.module={model.module} does not fit example_batch's {', '.join(batch)}: "
+            f"{error}; give them the names of forward's arguments",
+        ) from error
+
+
 def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
     """The entries of a batch that the user's forward takes; the others are for the loss."""
     taken = inspect.signature(module.forward).parameters
@@ -251,13 +264,22 @@ def _loss_of(output: Any, batch: Batch, code: UserCode) -> torch.Tensor:
     found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if found is None and isinstance(output, torch.Tensor) and not output.dim():
         found = output
+    where = "forward"
     if found is None and code.loss is not None:
-        found = code.loss(output, batch)
+        output = found = code.loss(output, batch)
+        where = "loss"
     if isinstance(found, torch.Tensor) and not found.dim():
         return found
-    kind = f"a {type(output).__name__}" if found is None else "a loss that is no scalar tensor"
-    raise LaunchFailed(
-        "crashed",
-        f"forward of model.module={code.where} gives {kind}; return the loss, a mapping with loss, or write "
-        "a function loss(output, batch) that returns a tensor without axes",
+    kind = f"a {type(output).__name__}"
+    remedy = (
+        "return the loss, a mapping with loss, or write a function loss(output, batch) that returns a tensor "
+        "without axes"
     )
+    if isinstance(found, torch.Tensor):
+        kind, remedy = f"a loss of the shape {tuple(found.shape)}", "take its .mean()"
+    elif found is not None:
+        kind, remedy = (
+            f"a {type(found).__name__} as the loss",
+            "return the tensor, without .item() or the like",
+        )
+    raise LaunchFailed("crashed", f"{where} of model.module={code.where} gives {kind}; {remedy}")

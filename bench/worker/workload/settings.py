@@ -59,8 +59,15 @@ def naming_what_cannot_be_read(model: Model) -> Iterator[None]:
                 f"model.pretrained={where} needs the Python files that come with it, which run only with "
                 "model.trust_remote_code=true; read them before you set it.",
             ) from error
-        kind = "folder" if Path(where).exists() else "hub id"
-        raise LaunchFailed("crashed", f"model.pretrained={where} ({kind}): {error}") from error
+        if Path(where).exists():
+            raise LaunchFailed("crashed", f"model.pretrained={where} (folder): {error}") from error
+        reason = re.split(r"[,\n]", str(error).strip())[0].rstrip(".")
+        raise LaunchFailed(
+            "crashed",
+            f"model.pretrained={where} is no folder here{own.nearest(where)}, and as a hub id it cannot be "
+            f"read ({reason}); correct it, or give a model's folder",
+            details=str(error),
+        ) from error
 
 
 def _refuse_other_sizes(model: Model, loaded: Any) -> None:

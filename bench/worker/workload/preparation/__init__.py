@@ -15,6 +15,7 @@ import numpy as np
 import transformers
 from datasets.fingerprint import Hasher
 
+from bench.config import own
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
@@ -87,7 +88,9 @@ class TaskPreparation(ABC):
             raise UserError(
                 f"data=hf needs {kind}; set data.processor=… to a folder or the id of a model on the hub."
             )
-        there = "is a folder, but" if Path(place).exists() else "is no folder here, and as a hub id"
+        there = "is a folder, but"
+        if not Path(place).exists():
+            there = f"is no folder here{own.nearest(place)}, and as a hub id"
         try:
             loader = getattr(transformers, self.processor_class)
             self.processor = loader.from_pretrained(place, trust_remote_code=False)

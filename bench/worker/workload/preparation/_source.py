@@ -8,6 +8,7 @@ from typing import Any
 
 import datasets
 
+from bench.config import own
 from bench.config.data import Data
 from bench.errors import UserError
 from bench.worker.workload.preparation._faults import BUILDERS, builder_of, raise_fault
@@ -115,7 +116,7 @@ def _naming(data: Data) -> Iterator[None]:
             raise_fault(path)
         kind = "is a file that" if path.is_file() else "is a folder that"
         if not path.exists():
-            kind = "is no folder here, and as a hub id"
+            kind = f"is no folder here{own.nearest(data.path)}, and as a hub id"
         cause = error.__cause__ or error
         if NO_ROWS in str(cause):
             raise UserError(
