@@ -4,6 +4,9 @@ Writes simulated.coverage.csv and simulated.estimators.csv in results/<machine>/
 simulated comparisons is drawn from recorded ones: recorded.noise.csv, on which the estimator was chosen, and
 what `make selftest` leaves behind and which had no say in the choice: all.rounds.csv, and one.rounds.csv of
 groups that run one by one. And it is made, harder than what was recorded.
+
+`--record FILE` first takes recorded.noise.csv anew from the results file of an A/A comparison, such as that
+of `python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
 """
 
 import sys
@@ -16,10 +19,12 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
+from bench.analysis import selftest
 from bench.closing import command_parser
 from bench.config.compose import compose
 from bench.config.measure import Measure
 from bench.errors import UserError
+from bench.results import csv_files
 from bench.results.atomic import write_atomically
 from bench.results.machines import list_study
 from bench.statistics import intervals
@@ -264,8 +269,13 @@ def _everything(random: Random, rounds: int) -> Floats:
 
 def main(arguments: list[str] | None = None) -> int:
     """Simulate, write the tables and print them."""
-    command_parser("bench.selfcheck.coverage", __doc__).parse_args(arguments)
+    parser = command_parser("bench.selfcheck.coverage", __doc__)
+    parser.add_argument("--record", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
     folder = Path(compose(["study=selftest"]).results_dir)
+    if options.record:
+        noise = selftest.noise_table(csv_files.read(options.record), "recorded", 1)
+        write_atomically(folder / "recorded.noise.csv", noise.to_csv(index=False, float_format="%.6g"))
     for name, table in (
         ("estimators", compare_estimators(COMPARISONS // 4)),
         ("coverage", simulate_coverage(COMPARISONS)),
