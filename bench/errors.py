@@ -18,10 +18,12 @@ LONGEST_MESSAGE = 300
 """Characters of a launch's message; what is longer lies in its details."""
 
 
-def did_you_mean(word: str, names: Iterable[str], *, otherwise: str) -> str:
-    """Return `did you mean NAME?` where one of the names is a letter or two away, else the other remedy."""
-    close = difflib.get_close_matches(word, list(names), n=1, cutoff=0.8)
-    return f"did you mean {close[0]}?" if close else otherwise
+def did_you_mean(
+    word: str, names: Iterable[str], *, otherwise: str, prefix: str = "", likeness: float = 0.6
+) -> str:
+    """Return `did you mean NAME?` of the name nearest by `difflib`'s ratio, or else the other remedy."""
+    close = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
+    return f"did you mean {prefix}{close[0]}?" if close else otherwise
 
 
 class UserError(Exception):

@@ -17,7 +17,9 @@ def one_of(*choices: str, default: Any = dataclasses.MISSING, unnamed: str = "")
     def check(key: str, value: str) -> None:
         if value not in choices:
             known = f"choose one of: {', '.join(name for name in choices if name != unnamed)}"
-            raise UserError(f"{key}={value} is not known", did_you_mean(value, choices, otherwise=known))
+            raise UserError(
+                f"{key}={value} is not known", did_you_mean(value, choices, otherwise=known, likeness=0.8)
+            )
 
     return _field(default, check)
 

@@ -1,7 +1,6 @@
 """Turn Hydra's and OmegaConf's errors into one sentence that names the dotted key and the remedy."""
 
 import dataclasses
-import difflib
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -129,11 +128,9 @@ def unknown_key(key: str, names: list[str]) -> str:
     parent, _, last = key.rpartition(".")
     if not parent:
         names = [*names, "backend", "experiment"]
-    close = difflib.get_close_matches(last, names, n=1)
-    if close:
-        return f"{key} is not a key of the configuration; did you mean {key[: -len(last)]}{close[0]}?"
-    where = parent or "the top level"
-    return f"{key} is not a key of the configuration; {where} has {', '.join(names)}."
+    listed = f"{parent or 'the top level'} has {', '.join(names)}."
+    remedy = did_you_mean(last, names, otherwise=listed, prefix=key[: -len(last)])
+    return f"{key} is not a key of the configuration; {remedy}"
 
 
 def _not_in_mapping(key: str, mapping: Any) -> str:
@@ -155,7 +152,11 @@ def not_a_choice(group: str, choice: str, choices: Iterable[str]) -> str:
     """Return the sentence about a choice that its group does not have."""
     known = [*choices]
     listed = f"choose from: {', '.join(known) or 'none'}"
-    return str(UserError(f"{group}={choice} does not exist", did_you_mean(choice, known, otherwise=listed)))
+    return str(
+        UserError(
+            f"{group}={choice} does not exist", did_you_mean(choice, known, otherwise=listed, likeness=0.8)
+        )
+    )
 
 
 def choices_of(group: str, overrides: Sequence[str]) -> list[str]:

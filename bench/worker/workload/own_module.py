@@ -4,7 +4,6 @@ The file has a class or function that builds the module from `model.config`, `ex
 in the file or in the class, and `loss(output, batch)` where forward does not return the loss itself.
 """
 
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -25,7 +24,7 @@ from transformers.utils import ModelOutput
 
 from bench.config.model import Model
 from bench.config.module_file import find_file, is_path
-from bench.errors import LaunchFailed, UserError
+from bench.errors import LaunchFailed, UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.child import in_a_line
 from bench.worker.sharding import Batch
@@ -239,10 +238,8 @@ def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:
 
 
 def _nearest(name: str, names: list[str], prefix: str = "") -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"; did you mean {prefix}{close[0]}?"
-    return f"; there are {', '.join(names)}" if names else "; there is none"
+    listed = f"there are {', '.join(names)}" if names else "there is none"
+    return f"; {did_you_mean(name, names, otherwise=listed, prefix=prefix)}"
 
 
 def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
