@@ -280,7 +280,7 @@ def test_code_of_a_checkpoint_runs_only_when_it_is_trusted(
             "has no bert for model.task=image-classification; choose model.task=",
         ),
         ("bert", ["checkpointing=true"], ""),
-        ("mobile", ["model.task=masked-lm", "checkpointing=true"], "unlike MobileBertForMaskedLM; set"),
+        ("mpnet", ["model.task=masked-lm", "checkpointing=true"], "unlike MPNetForMaskedLM; set"),
         ("bertt", ["model.task=masked-lm"], "bertt is no folder here (did you mean bert?), and as a hub id"),
     ],
 )
@@ -289,8 +289,8 @@ def test_what_a_model_lacks_is_found_before_any_launch(
 ) -> None:
     edit(bert, max_position_embeddings=64)
     monkeypatch.chdir(bert.parent)
-    Path("mobile").mkdir()
-    Path("mobile/config.json").write_text('{"model_type": "mobilebert"}')
+    Path("mpnet").mkdir()
+    Path("mpnet/config.json").write_text('{"model_type": "mpnet"}')
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     config = compose([f"model.pretrained={place}", *overrides, "device=cpu", "backend=[pytorch]"])
     with pytest.raises(UserError) if words else nullcontext() as caught:
