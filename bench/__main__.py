@@ -213,8 +213,8 @@ class CommandOutcome:
         return 1 if self.failed or self.bugs else 0
 
     def print(self) -> None:
-        """Everything that went wrong, to stderr; only our own errors with a traceback."""
-        for text in (*self.bugs, *self.failed, *self.refused):
+        """Everything that went wrong, to stderr, a refusal once; only our own errors with a traceback."""
+        for text in (*self.bugs, *self.failed, *dict.fromkeys(self.refused)):
             print(text.rstrip(), file=sys.stderr)
 
 

@@ -146,8 +146,8 @@ def _judge_status(rows: ColumnArrays) -> tuple[str, str]:
     valid = rows.where(status == "ok")
     without = rounds - set(zip(valid["launch"], valid["round"], strict=True))
     if 3 * len(without) > len(rounds):
-        remedy = REMEDIES.get(rows["invalid_because"][contaminated][-1], "measure anew")
-        return "invalid", f"{left_out}; the last one: {rows['message'][contaminated][-1]}; {remedy}"
+        cause = rows["invalid_because"][contaminated][-1]
+        return "invalid", f"{left_out} ({cause}); {REMEDIES[cause]}"
     return "ok", _join_sentences(left_out, str(valid["message"][-1]))
 
 

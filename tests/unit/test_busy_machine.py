@@ -18,6 +18,8 @@ from bench.machine.telemetry.other_processes import (
 )
 from bench.measure.groups.busy_cores import QuietCores, Repeats
 from bench.measure.record.progress import ProgressBar
+from bench.report.closing_words import print_verdict
+from bench.report.content.collection import read_comparison
 from bench.results.validity import OTHER_PROCESSES, Contamination
 from tests.support.comparisons import RecordingBar, Resumable, Simulated
 from tests.support.configs import BACKENDS
@@ -144,6 +146,13 @@ def test_on_a_terminal_the_bar_says_who_takes_the_cores() -> None:
     assert "chrome (pid 123) 80 % of a core" in shown.get()
 
 
+def test_on_a_terminal_no_word_of_a_line_is_broken() -> None:
+    console = Console(force_terminal=True, width=20, color_system=None)
+    with console.capture() as shown, ProgressBar(console) as bar:
+        bar.print_line("end other processes, and go on")
+    assert "processes" in shown.get()
+
+
 def test_every_launch_waits(tmp_path: Path) -> None:
     look = FakeLook([0.0])
     Simulated(tmp_path, look=look, wait_s=60.0, launches=3)
@@ -200,7 +209,24 @@ def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(
         "these were measured again (chrome (pid 123) 80 % of a core), so that no more were made; end them, "
         "and go on with resume=true, which keeps what is measured."
     )
-    assert sum("no more were made" in line for line in run.printed) == 1
+    assert run.failures[0] == f"invalid, and therefore not compared: {', '.join(BACKENDS)}"
+
+
+def test_what_others_spoiled_is_said_once_on_one_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=4)
+    capsys.readouterr()
+    print_verdict(read_comparison(tmp_path / "results" / "m-cpux2.csv"))
+    shown = capsys.readouterr().out
+    blocks = len(run.of("pytorch"))
+    said = (
+        f"3 backends: invalid: {blocks} of {blocks} blocks invalid and left out (other processes); end them"
+    )
+    assert shown.count("other processes") == 1
+    assert said in shown
+    assert "warning" not in shown
+    assert len([*shown.splitlines(), *run.failures]) <= 15
 
 
 def test_what_others_spoiled_for_every_backend_is_not_explained(tmp_path: Path) -> None:
@@ -237,7 +263,7 @@ def test_it_goes_on_if_most_rounds_could_be_measured_again(tmp_path: Path) -> No
 def test_the_last_launch_ends_as_ever(tmp_path: Path) -> None:
     run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=1)
     assert not any("no more were made" in line for line in run.failures)
-    assert len(run.failures) == len(BACKENDS)
+    assert run.failures == [f"invalid, and therefore not compared: {', '.join(BACKENDS)}"]
 
 
 def test_added_launches_end_too(tmp_path: Path) -> None:

@@ -132,11 +132,11 @@ def test_a_sweep_measures_every_point_and_lists_all_trouble_at_the_end(
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_after_a_point_that_is_refused(
+def test_a_sweep_goes_on_after_points_that_are_refused_and_says_why_once(
     run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("--multirun", "micro_batch=0,4") == 2
-    assert [config.micro_batch for config in coordinator.configs] == [4]
+    assert run("--multirun", "micro_batch=0,4", "seed=1,2") == 2
+    assert [config.micro_batch for config in coordinator.configs] == [4, 4]
     assert capfd.readouterr().err == "micro_batch must be at least 1, not 0.\n"
 
 

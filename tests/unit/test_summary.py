@@ -358,7 +358,7 @@ def test_more_than_a_third_of_rounds_without_a_valid_block_voids_the_backend() -
     voided = contaminated("pytorch", set()) + contaminated("ortmodule", {1, 2, 3})
     found = summary(voided, "ortmodule")
     assert (found.status, found.speedup) == ("invalid", None)
-    assert found.message.startswith("6 of 12 blocks invalid and left out; the last one: used 11.0")
+    assert found.message.startswith("6 of 12 blocks invalid and left out (own threads); set device.threads")
 
 
 def test_an_empty_table_has_no_summary() -> None:

@@ -33,12 +33,11 @@ class Failures:
         self.ledger.write()
 
     def note_incomplete(self, error: UserError) -> None:
-        """Say, now and at the end, why launches that were asked for are not made."""
-        self.bar.print_line(str(error))
+        """Say at the end why launches that were asked for are not made."""
         self._incomplete.append(str(error))
 
     def failure_lines(self) -> list[str]:
-        """A line for each launch that was not ok, and for each backend that has too few valid blocks."""
+        """A line for each launch that was not ok, and one for all backends that have too few valid blocks."""
         rows, output = self.ledger.rows(), self.ledger.output
         failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]
         lines = []
@@ -51,12 +50,10 @@ class Failures:
                 f"{row.backend}, {launch.label(self.launches)}: {row.status}: {row.message}"
                 + (f" (log: {log})" if log is not None else "")
             )
-        invalid = [
-            f"{summary.backend}: {summary.status}: {summary.message}"
-            for summary in summarise(rows)
-            if summary.status not in PASSED and summary.backend not in set(failed["backend"])
-        ]
-        return lines + invalid + self._incomplete
+        invalid = [summary.backend for summary in summarise(rows) if summary.status == "invalid"]
+        if invalid:
+            lines.append(f"invalid, and therefore not compared: {', '.join(invalid)}")
+        return lines + self._incomplete
 
 
 def last_lines(text: str) -> list[str]:

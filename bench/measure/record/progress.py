@@ -75,7 +75,7 @@ class ProgressBar:
 
     def print_line(self, line: str) -> None:
         """Print a line that stays."""
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(line, markup=False, highlight=False, soft_wrap=not self.console.is_terminal)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:

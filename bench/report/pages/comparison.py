@@ -10,6 +10,7 @@ from bench.analysis.beginning import Beginning
 from bench.analysis.convergence import BackendConvergence
 from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.config.reference import describe_reference
+from bench.errors import PASSED
 from bench.report.content import definitions, notes
 from bench.report.content.backend_columns import PAGE, TERMINAL, backend_table, rows_of
 from bench.report.content.blocks import (
@@ -188,9 +189,11 @@ MOST_WARNINGS = 2
 def render_terminal(comparison: ReportedComparison) -> Table:
     """The table on one screen of a terminal, and below it what is to be known of it."""
     rows, summaries = comparison.rows, comparison.summaries
+    without_result = {summary.backend for summary in summaries if summary.status not in PASSED}
     first_of_kind: dict[str, SteadinessWarning] = {}
     for warning in comparison.warnings:
-        first_of_kind.setdefault(warning.kind, warning)
+        if warning.backend not in without_result:
+            first_of_kind.setdefault(warning.kind, warning)
     warnings = list(first_of_kind.values())[:MOST_WARNINGS]
     parts = describe.workload_parts(rows) | {"task": comparison.model}
     more = len(comparison.warnings) - len(warnings)
