@@ -24,14 +24,12 @@ from bench.closing import RESUMABLE, run_command
 from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import check_overrides, load, register
-from bench.config.naming import file_stem
 from bench.config.own import choose_own
 from bench.config.quoting import quote_texts
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
-from bench.measure.plan.preflight import check_and_name_device
-from bench.setup import stacks
+from bench.measure.plan.preflight import check_and_name
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """The variable with which Hydra lets exceptions out; without it, Hydra prints them its own way and exits."""
@@ -69,8 +67,7 @@ def _run() -> int:
 def read_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The overrides and Hydra's flags, which Hydra does not take between overrides.
 
-    Raises:
-        UserError: a flag or its value is unknown; a word, or the present folder, is not text in this locale.
+    Refuses an unknown flag, and a word or a present folder that is not text in this locale.
     """
     encoding = sys.getfilesystemencoding()
     for text in [*words, str(Path.cwd())]:
@@ -112,7 +109,7 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
     if jobs.task_number() > 0:
         jobs.serve_first_task(config)
         return []
-    name = file_stem(config, check_and_name_device(config), overrides, stacks.own())
+    name = check_and_name(config, overrides)
     in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     trouble = measure_and_report(config, name, overrides, in_sweep=in_sweep)
     return [f"{name}:", *trouble] if trouble and in_sweep else trouble
@@ -123,16 +120,9 @@ def measure_and_report(
 ) -> list[str]:
     """Measure the comparison, render its reports and print the answer, the table and the files.
 
-    If backends are profiled, answer and table come before that, and Ctrl-C then ends the profiles alone.
-
-    Args:
-        config: checked against this machine.
-        stem: the results file's name without its ending.
-        overrides: of Hydra, that the configuration was composed of.
-        in_sweep: other comparisons follow, which Ctrl-C ends, too.
-
-    Returns:
-        A line for each launch that was not ok, and for each tracker that did not get the results.
+    If backends are profiled, answer and table come before that, and Ctrl-C then ends the profiles alone,
+    unless other comparisons follow `in_sweep`. Returns a line for each launch that was not ok, and for each
+    tracker that did not get the results.
     """
     # these are not imported for --help, which answers at once
     from bench.measure.comparison import ComparisonOutcome, measure_comparison

@@ -108,12 +108,8 @@ def print_closing(
 ) -> None:
     """Print the block to stdout, an empty line before it; a part that would be empty is left out.
 
-    Args:
-        answer: one sentence, which is broken into lines of `WIDTH` characters.
-        table: as it is to be seen.
-        files: that were written, the most important ones first.
-        next_command: what a reader would type next, on one line however long it is.
-        purpose: of that command, in a few words.
+    The answer is broken into lines of `WIDTH` characters. The most important files come first, and the next
+    command with its purpose, on one line however long it is.
     """
     ends = [
         f"{'files:' if not place else '':6} {_plain(path)}" for place, path in enumerate(files[:MOST_FILES])

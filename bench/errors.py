@@ -29,9 +29,7 @@ def did_you_mean(
 class UserError(Exception):
     """Something that the user can put right; printed, it is one sentence.
 
-    Args:
-        reason: what is wrong; the whole sentence if `remedy` is left out.
-        remedy: what to do about it, without the full stop at its end.
+    Without a remedy the reason is the whole sentence; a remedy has no full stop at its end.
     """
 
     def __init__(self, reason: str, remedy: str = "") -> None:
@@ -54,12 +52,9 @@ class SweepIncomplete(UserError):
 
 
 class LaunchFailed(Exception):
-    """A worker group did not do what it was asked; `status` is one of `STATUSES`.
+    """A worker group did not do what it was asked; `status` is one of `STATUSES`, but none of `PASSED`.
 
-    Args:
-        status: how the launch ends, none of `PASSED`.
-        message: one readable line.
-        details: the traceback or whatever else helps to find the cause.
+    The message is one readable line, the details are the traceback or whatever else helps to find the cause.
     """
 
     def __init__(self, status: str, message: str, details: str = "") -> None:

@@ -12,15 +12,13 @@ from pathlib import Path
 from bench.__main__ import measure_and_report
 from bench.closing import RESUMABLE, command_parser, run_command
 from bench.config.compose import compose
-from bench.config.naming import file_stem
 from bench.config.quoting import quote_texts
 from bench.errors import UserError
-from bench.measure.plan.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name
 from bench.measure.plan.resolve import make_output
 from bench.measure.record.resume import FINAL
 from bench.report.files import files_of
 from bench.results import csv_files
-from bench.setup import stacks
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import latest_overrides
 
@@ -52,7 +50,7 @@ def _run(path: Path, places: Sequence[str]) -> int:
         *(f"measure.launches={launches}", f"measure.most_launches={launches}"),
     ]
     config = compose(overrides)
-    stem = file_stem(config, check_and_name_device(config), given, stacks.own())
+    stem = check_and_name(config, given)
     if stem != path.stem:
         raise UserError(
             f"{path} is not of this machine or stack, where its comparison is called {stem}.csv",
@@ -69,11 +67,7 @@ def _run(path: Path, places: Sequence[str]) -> int:
 
 
 def find_newest() -> Path:
-    """The results file of this machine that was written last.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The results file of this machine that was written last; UserError if there is none."""
     machine = Path(compose().results_dir).parent
     paths = files_of(*machine.glob("*/"))
     if not paths:

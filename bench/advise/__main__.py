@@ -26,11 +26,9 @@ COMMON = ("device=cpu", "experiment=advise", "study=advise")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     parser = command_parser("bench.advise", __doc__)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="overrides, as of `make bench`")
     parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="Hydra overrides, as of `make bench`"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="train all configurations, too, and say how good the advice was"
+        "--check", action="store_true", help="train all, too, and say how good the advice was"
     )
     options = parser.parse_intermixed_args(arguments)
     return run_command(
@@ -47,7 +45,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
     from bench.advise.predict import choices_of, predict, select
     from bench.advise.search import check_advice, find_best
     from bench.config.compose import compose
-    from bench.measure.plan.preflight import check_and_name_device
+    from bench.measure.plan.preflight import check_and_name
     from bench.report.words import describe
     from bench.sweeps.fit import TrialFailed, comparison_seconds
 
@@ -65,7 +63,7 @@ def _advise(overrides: Sequence[str], *, check: bool) -> int:
             "make advise needs to know how much memory training may take",
             'set device.memory_limit_gib=…, as in ARGS="device.memory_limit_gib=6"',
         )
-    check_and_name_device(config)
+    check_and_name(config)
     results = Path(config.results_dir)
     try:
         plain_config, training, plain_results = try_plain(line, results, console.print)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from bench.advise.predict import Candidate
 from bench.config.compose import compose
-from bench.config.naming import file_stem, repeat_command
+from bench.config.naming import repeat_command
 from bench.config.overrides import last_values
 from bench.machine.hardware import memory_bytes
 from bench.measure.comparison import measure_comparison
-from bench.measure.plan.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
 from bench.statistics import intervals
@@ -55,9 +55,7 @@ def measure_together(candidates: Sequence[Candidate], line: Sequence[str]) -> di
     """Measure at least one candidate in a comparison; `line` has the overrides that all share."""
     whole = overrides_of(candidates, line)
     config = compose(whole)
-    stack = stacks.own()
-    stem = file_stem(config, check_and_name_device(config), whole, stack)
-    results = read_comparison(measure_comparison(config, stem, whole).csv)
+    results = read_comparison(measure_comparison(config, check_and_name(config, whole), whole).csv)
     outcomes = {}
     for candidate in candidates:
         summary = results.of(candidate.backend)
@@ -70,7 +68,7 @@ def measure_together(candidates: Sequence[Candidate], line: Sequence[str]) -> di
             message=summary.message,
             samples_per_s=summary.samples_per_s if summary.status == "ok" else None,
             peak_gib=None if peak is None else peak * config.device.world_size / 1024,
-            command=repeat_command(overrides_of([candidate], line), stack),
+            command=repeat_command(overrides_of([candidate], line), stacks.own()),
             results=results,
         )
     return outcomes

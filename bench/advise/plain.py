@@ -39,12 +39,9 @@ class PlainTraining:
         return self.micro_batch // parts
 
     def speed_in_parts(self, parts: int, times: Bounds, before: int = 1) -> Bounds:
-        """Throughput in so many parts over that in another number of them.
+        """Throughput with each micro-batch in so many parts, over that with as many as `before`.
 
-        Args:
-            parts: of each micro-batch.
-            times: so many times as fast as plain PyTorch is a configuration whose parts cost as much.
-            before: the other number.
+        It is that of a configuration so many `times` as fast as plain PyTorch, whose parts cost as much.
         """
         if parts == before:
             return exactly(1.0)
@@ -62,11 +59,8 @@ def try_plain(
 ) -> tuple[Config, PlainTraining, ReportedComparison]:
     """Train plain PyTorch for some steps without a limit, for the comparison of these overrides.
 
-    Returns:
-        The configuration of the trials, the line through them, and the results of the last.
-
-    Raises:
-        TrialFailed: it did not train; with the reason.
+    Returns the configuration of the trials, the line through them, and the results of the last. TrialFailed
+    if it did not train.
     """
     whole = [
         *(override for override in line if not override.startswith(("reference=", "backends."))),
@@ -103,13 +97,7 @@ def parts_of_trials(micro_batch: int) -> list[int]:
 
 
 def learn(trials: Mapping[int, ModelTrial], micro_batch: int, held_bytes: float) -> PlainTraining:
-    """Draw a line through one or two trials.
-
-    Args:
-        trials: by the number of parts; one alone where a micro-batch is a single sample.
-        micro_batch: of each trial.
-        held_bytes: weights, gradients, states and buckets of a rank.
-    """
+    """Draw a line through two trials, by their number of parts; one alone where there is a single sample."""
     fewest, most = min(trials), max(trials)
     whole, divided = trials[fewest], trials[most]
     more_whole, more_divided = (

@@ -1,19 +1,15 @@
-"""A backend: the engine, the optimizer and the sharding that train the model."""
+"""A backend: engine, optimizer and sharding that train the model; and which of several is the reference."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.config.choices import (
-    ATTENTIONS,
-    BEST_ATTENTION,
-    ENGINES,
-    LOOPS,
-    OPTIMIZERS,
-    PRECISIONS,
-    SHARDINGS,
-)
+from bench.config import choices
 from bench.config.fields import at_least, one_of
 from bench.setup.recipes import STACKS
+
+USUAL = "pytorch"
+"""The reference wherever it is among the backends."""
 
 
 @dataclass(kw_only=True)
@@ -23,18 +19,18 @@ class Backend:
     `Config` checks all of it, since it knows the backend's name.
     """
 
-    engine: str = one_of(*ENGINES)
+    engine: str = one_of(*choices.ENGINES)
     engine_options: dict[str, Any] = field(default_factory=dict)  # bench.config.engine_options
-    optimizer: str = one_of(*OPTIMIZERS)
-    sharding: str = one_of(*SHARDINGS)
+    optimizer: str = one_of(*choices.OPTIMIZERS)
+    sharding: str = one_of(*choices.SHARDINGS)
     # whose Python its ranks run on; what is null here and below is the comparison's
     stack: str | None = one_of(*STACKS, default=None)
-    attention: str | None = one_of(*ATTENTIONS, BEST_ATTENTION, default=None)
-    precision: str | None = one_of(*PRECISIONS, default=None)
+    attention: str | None = one_of(*choices.ATTENTIONS, choices.BEST_ATTENTION, default=None)
+    precision: str | None = one_of(*choices.PRECISIONS, default=None)
     checkpointing: bool | None = None
     workers: int | None = None  # of `Data`, as is the next
     pinned_memory: bool | None = None
-    loop: str = one_of(*LOOPS, default="bare")  # what makes the steps: bench/worker/loops/
+    loop: str = one_of(*choices.LOOPS, default="bare")  # what makes the steps: bench/worker/loops/
     accumulate: int = at_least(1, 1)  # parts in which each micro-batch is trained; its samples stay the same
     slowed_by: float = at_least(0, 0.0)  # each step waits this share of its own time: for `make selftest`
 
@@ -46,3 +42,17 @@ class Backend:
         if self.optimizer == "ort_fused_adam" and device == "cpu":
             return "adamw_fused"
         return self.optimizer
+
+
+def choose_reference(backends: Iterable[object]) -> str:
+    """Return the name of the reference: `pytorch`, or the first of these where that is not among them."""
+    names = [str(name) for name in backends]
+    return USUAL if USUAL in names or not names else names[0]
+
+
+def describe_reference(reference: str, backends: Collection[str]) -> str:
+    """A sentence if speed-ups are not over `pytorch`, as a reader would expect; else nothing."""
+    if reference == USUAL:
+        return ""
+    why = "" if USUAL in backends else f", since {USUAL} is not among the backends"
+    return f"speed-ups are over {reference}{why}"

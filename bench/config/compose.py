@@ -11,10 +11,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from bench.config import own
+from bench.config.backend import choose_reference
 from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.data import Data
 from bench.config.quoting import quote_texts
-from bench.config.reference import choose_reference
 from bench.config.refusals import as_user_errors, choices_of, no_value, not_a_choice, unknown_key
 from bench.config.schema import Config
 from bench.config.sizes import MINI, PUBLISHED
@@ -23,10 +23,6 @@ from bench.errors import UserError
 from bench.machine import hardware, processor
 from bench.machine.identity import name_folder
 from bench.setup import stacks
-
-LISTS = ("backend", "track")
-"""The groups of which a comparison may have several."""
-
 
 FIRST_PORT, PORT_COUNT = 20_000, 10_000
 """A job's port is the first plus its id modulo the count; Linux gives those from 32768 on to others."""
@@ -85,11 +81,7 @@ def slurm_endpoint(variables: Mapping[str, str] = os.environ) -> str | None:
 
 
 def compose(overrides: Sequence[str] = ()) -> Config:
-    """Return the configuration that `python -m bench` would run with these overrides.
-
-    Raises:
-        UserError: with the sentence that the command line would print.
-    """
+    """Return the configuration that `python -m bench` would run with these overrides; refuses the same."""
     register()
     overrides = own.choose_own(quote_texts(overrides))
     with as_user_errors(overrides):
@@ -99,11 +91,7 @@ def compose(overrides: Sequence[str] = ()) -> Config:
 
 
 def load(cfg: DictConfig) -> Config:
-    """Return the checked configuration; nothing beyond this function sees a DictConfig.
-
-    Raises:
-        UserError: a key is unknown or has no value, or a value is impossible.
-    """
+    """Return the configuration, or refuse what is wrong in it; nothing beyond this sees a DictConfig."""
     _check_keys(cfg, "")
     with as_user_errors():
         config = OmegaConf.to_object(cfg)
@@ -134,10 +122,7 @@ def _check_keys(node: DictConfig, path: str) -> None:
 def check_overrides(overrides: Sequence[str]) -> None:
     """Refuse overrides of groups that Hydra would accept, but take for something else.
 
-    Raises:
-        UserError: a group is added to, deleted, set to nothing, or to several where it takes one;
-            a backend stands twice in the list.
-        HydraException: an override cannot be parsed.
+    HydraException if an override cannot be parsed.
     """
     groups = {folder.name for folder in CONF.iterdir() if folder.is_dir()}
     parsed = OverridesParser.create().parse_overrides(list(overrides))
@@ -175,25 +160,23 @@ def _check_trackers(values: Mapping[str, Any]) -> None:
 
 
 def _check_choice(group: str, choice: Any, overrides: Sequence[str]) -> None:
-    if choice is None and group == "track":
-        raise UserError("track=null chooses nothing", "leave it out, or write track=[]")
     if choice is None:
-        raise UserError(f"{group}=null chooses nothing", "leave it out to get the default")
+        remedy = "leave it out, or write track=[]" if group == "track" else "leave it out to get the default"
+        raise UserError(f"{group}=null chooses nothing", remedy)
     if isinstance(choice, int | float):
         raise UserError(not_a_choice(group, str(choice).lower(), choices_of(group, overrides)))
     if not isinstance(choice, list):
         return
     names = [str(name) for name in choice]
-    if group not in LISTS:
+    if group not in ("backend", "track"):  # of which a comparison may have several
         raise UserError(
             f"{group}=[{','.join(names)}] is a list, but a comparison has one {group}",
             f"compare several with --multirun {group}={','.join(names)}",
         )
     twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None and group != "backend":
-        raise UserError(f"{group}=[{','.join(names)}] names {twice} twice", "name it once")
+    named_twice = f"{group}=[{','.join(names)}] names {twice} twice"
+    if twice is not None and group == "backend":
+        remedy = "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does"
+        raise UserError(f"{named_twice}, which Hydra would run once", remedy)
     if twice is not None:
-        raise UserError(
-            f"backend=[{','.join(names)}] names {twice} twice, which Hydra would run once",
-            "for an A/A check give it a second name, as backend=[pytorch,pytorch_again] does",
-        )
+        raise UserError(named_twice, "name it once")

@@ -91,11 +91,7 @@ class Device:
 
 
 def host_and_port(endpoint: str) -> tuple[str, int]:
-    """Return the parts of `HOST:PORT`.
-
-    Raises:
-        ValueError: it is not of this form; the message goes on from "device.rdzv_endpoint=… ".
-    """
+    """Return the parts of `HOST:PORT`; ValueError, whose message follows the key and value, if it is none."""
     host, _, port = endpoint.rpartition(":")
     if not re.fullmatch(r"[\w.-]+", host) or not re.fullmatch(r"\d{1,5}", port, re.ASCII):
         raise ValueError("is not HOST:PORT, such as node0:29400 or 10.0.0.1:29400")

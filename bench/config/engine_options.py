@@ -57,11 +57,7 @@ that are modules, unlike transformers'."""
 def check_engine_options(
     key: str, engine: str, options: Mapping[str, Any], *, device: str, checkpointing: bool
 ) -> None:
-    """Refuse options that the engine does not have, or that change nothing here.
-
-    Raises:
-        UserError: names the option and what it may be.
-    """
+    """Refuse options that the engine does not have, or that change nothing here."""
     known = ENGINE_OPTIONS.get(engine, {})
     for name, value in options.items():
         option = known.get(name)

@@ -70,11 +70,7 @@ def _field(default: Any, check: Callable[[str, Any], None]) -> Any:
 
 
 def check_fields(settings: Any, prefix: str) -> None:
-    """Check the settings of a dataclass that are declared here; null passes, OmegaConf knows where it may be.
-
-    Raises:
-        UserError: naming `prefix` and the field.
-    """
+    """Refuse settings by what is declared here; null passes, OmegaConf knows where it may be."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if value is not None and "check" in field.metadata:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,15 @@ from bench.config.schema import Config
 from bench.machine import environment
 from bench.machine.environment import digest
 
-LEFT_TO_THE_COMPARISON = {
-    "precision": None,
-    "checkpointing": None,
-    "accumulate": 1,
-    "loop": "bare",
-    "workers": None,
-    "pinned_memory": None,
+OF_A_MODEL = {
+    **{"trained": ALL, "label_smoothing": 0.0, "class_weights": None},
+    **{"module": None, "trust_remote_code": False},
 }
-"""Settings that a backend need not have, and their defaults: with these it is as before there were any."""
+OF_A_BACKEND = {
+    **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
+    **{"workers": None, "pinned_memory": None},
+}
+"""Settings and their defaults, at which the hash is as before there was a choice."""
 
 
 def measured_settings(config: Config) -> dict[str, Any]:
@@ -30,29 +31,20 @@ def measured_settings(config: Config) -> dict[str, Any]:
         del plain[place]
     for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain", "parts"):
         del plain["measure"][cap]
-    if plain["measure"]["evaluate_every"] is None:  # as before losses could be followed
-        for setting in ("evaluate_every", "target_loss", "margin_loss"):
-            del plain["measure"][setting]
+    _leave_out(plain["measure"], {"evaluate_every": None, "target_loss": None, "margin_loss": None})
     for setting in RENDEZVOUS:
         del plain["device"][setting]
-    for setting in ("share_cores", "link_gbit_per_s"):
-        if not plain["device"][setting]:
-            del plain["device"][setting]
-    unset = {
-        "trained": ALL,
-        "label_smoothing": 0.0,
-        "class_weights": None,
-        "module": None,
-        "trust_remote_code": False,
-    }
-    for setting, default in unset.items():
-        if plain["model"][setting] == default:  # as before there was a choice
-            del plain["model"][setting]
+    _leave_out(plain["device"], {"share_cores": False, "link_gbit_per_s": None})
+    _leave_out(plain["model"], OF_A_MODEL)
     for backend in plain["backends"].values():
-        for setting, default in LEFT_TO_THE_COMPARISON.items():
-            if backend[setting] == default:
-                del backend[setting]
+        _leave_out(backend, OF_A_BACKEND)
     return plain
+
+
+def _leave_out(settings: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    for setting, default in defaults.items():
+        if settings[setting] == default:
+            del settings[setting]
 
 
 def config_hash(config: Config) -> str:

@@ -24,11 +24,7 @@ PAIR = 2
 
 
 def parse(size: str) -> int | None:
-    """Return N of `layers:N`; None if the size is not of that kind.
-
-    Raises:
-        UserError: N is no number of layers.
-    """
+    """Return N of `layers:N`, or refuse what is no number; None if the size is not of that kind."""
     if not size.startswith(PREFIX):
         return None
     number = size.removeprefix(PREFIX)
@@ -54,11 +50,7 @@ def fewest(config: Mapping[str, Any]) -> int | None:
 
 
 def check(name: str, config: Mapping[str, Any], number: int) -> None:
-    """Refuse a number of layers that this model cannot have.
-
-    Raises:
-        UserError: with the remedy.
-    """
+    """Refuse a number of layers that this model cannot have."""
     published, least = count(config), fewest(config)
     if published is None or least is None:
         raise UserError(

@@ -26,9 +26,8 @@ class Measure:
     parity_tolerance: float = above_zero(most=0.1, why="a backend that learns nothing could pass")
     # a speed-up inside ± margin is called `same`
     margin: float = above_zero(most=0.2, why="published speed-ups would be called `same`")
-    repeats: int = at_least(
-        0, most=1000, why=TYPING_MISTAKE
-    )  # contaminated blocks that a backend may measure again in each launch
+    # contaminated blocks that a backend may measure again in each launch
+    repeats: int = at_least(0, most=1000, why=TYPING_MISTAKE)
     # half-width, such as 0.01: launches are added until every interval is as narrow
     until: float | None = above_zero(most=0.2, why="launches would end before the faster one is known")
     most_launches: int = at_least(1, most=1000, why=TYPING_MISTAKE)  # the caps of `until`

@@ -133,12 +133,8 @@ class Model:
     def check_labels(self, number: int | None, problem: str | None = None) -> None:
         """Refuse label smoothing and class weights where the labels are not that many classes.
 
-        Args:
-            number: of labels, as in transformers' `num_labels`; None where it is not known yet.
-            problem: transformers' `problem_type`.
-
-        Raises:
-            UserError: with the remedy.
+        The number of labels and the problem are transformers' `num_labels`, None where it is not known yet,
+        and `problem_type`.
         """
         if not self.changes_loss:
             return

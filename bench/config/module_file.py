@@ -12,13 +12,9 @@ from bench.errors import UserError
 
 
 def find_file(module: str) -> Path:
-    """Return the file of `path/to/file.py:Name` or `package.module:Name`; nothing of it is imported.
+    """Return the file of `path/to/file.py:Name` or `package.module:Name`, or refuse another; imports nothing.
 
-    Paths and packages are found from the directory where the command was typed; packages that are installed
-    are found, too.
-
-    Raises:
-        UserError: it is written in another way, or there is no such file.
+    Paths and packages are found from the directory where the command was typed, and installed packages, too.
     """
     place, _, name = module.rpartition(":")
     if not place or not name.isidentifier():
@@ -57,10 +53,7 @@ def hash_code(module: str) -> dict[str, str]:
     """Return SHA-256 sums of the user's code, by the files' paths from the one that is named.
 
     These are, of a file, itself and what it imports from its own folder and from the directory where the
-    command was typed; of a package, all its Python files.
-
-    Raises:
-        UserError: as `find_file`, or the code is not Python.
+    command was typed; of a package, all its Python files. Refuses as `find_file`, and what is not Python.
     """
     file = find_file(module)
     place = module.rpartition(":")[0]

@@ -45,18 +45,9 @@ DEFAULT_STACK = next(iter(STACKS))
 _DELETED = "~deleted~"
 
 
-def file_stem(
-    config: Config, device_short_name: str, overrides: list[str], stack: str = DEFAULT_STACK
-) -> str:
-    """Return the name of the results file without its ending.
-
-    Args:
-        config: what the overrides were composed into.
-        device_short_name: `cpu`, or the GPU's (`h200`).
-        overrides: the command line's, in its order; only contradictory ones depend on it.
-        stack: that the comparison was started on.
-    """
-    head = f"{_words(config.model.name)}-{_words(device_short_name)}x{config.device.world_size}"
+def file_stem(config: Config, device: str, overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
+    """The name of the results file without its ending; the device is `cpu`, or a GPU's `short_name`."""
+    head = f"{_words(config.model.name)}-{_words(device)}x{config.device.world_size}"
     settings = _measured_settings(config, overrides, stack)
     if not settings and _words(config.model.name) == config.model.name and len(head) <= LONGEST:
         return head
@@ -86,7 +77,7 @@ def command_with(kept: Sequence[str], stack: str = DEFAULT_STACK) -> str:
     return f"{python} -m bench {shlex.join(kept)}"
 
 
-def _measured_settings(config: Config, overrides: list[str], stack: str) -> dict[str, Any]:
+def _measured_settings(config: Config, overrides: Sequence[str], stack: str) -> dict[str, Any]:
     """Return the overrides of what is measured, by key; a deleted key is `_DELETED`."""
     settings: dict[str, Any] = {}
     for override in OverridesParser.create().parse_overrides(quote_texts(overrides)):

@@ -44,11 +44,7 @@ def choose_own(overrides: Sequence[str]) -> list[str]:
 
 
 def name_model(pretrained: str | None, module: str | None) -> str:
-    """Return the folder's or hub id's last part, or the module's name in kebab case.
-
-    Raises:
-        UserError: neither is given.
-    """
+    """Return the folder's or hub id's last part, or the module's name in kebab case; refuse neither."""
     if pretrained is not None and module is None:
         return Path(pretrained).absolute().name
     if module is None:
@@ -106,13 +102,7 @@ def _is_size(value: Any) -> bool:
 def check_folder(pretrained: str | None, architecture: str | None, given: Mapping[str, Any]) -> None:
     """Refuse a folder that is no checkpoint, and one whose sizes a preset or the user contradicts.
 
-    Args:
-        pretrained: a hub id, which is not looked at here, or a folder.
-        architecture: of the preset; None without one.
-        given: `model.config`.
-
-    Raises:
-        UserError: with the remedy.
+    A hub id is not looked at here. `given` is `model.config`.
     """
     saved, folder = read_config(pretrained), Path(pretrained or "")
     if saved is None:
@@ -153,11 +143,7 @@ _DROP = "leave model=… and these keys out: config.json says all sizes"
 
 
 def find_task(pretrained: str | None, module: str | None) -> str:
-    """Return the task of the one head that a folder's config.json names.
-
-    Raises:
-        UserError: it names none, or several, or there is no config.json here.
-    """
+    """Return the task of the head that a folder's config.json names, or refuse one that does not name one."""
     if module is not None:
         return OWN_TASK
     classes = (read_config(pretrained) or {}).get("architectures") or []
@@ -172,11 +158,7 @@ def find_task(pretrained: str | None, module: str | None) -> str:
 
 
 def read_config(pretrained: str | None) -> dict[str, Any] | None:
-    """Return what a folder's config.json holds; None for a hub id.
-
-    Raises:
-        UserError: a path is no folder, or there is no such file, or it is not JSON.
-    """
+    """Return what a folder's config.json holds; None for a hub id. Refuses a path without such a file."""
     if pretrained is None:
         return None
     file, reason = Path(pretrained) / "config.json", "is not a folder"

@@ -19,11 +19,7 @@ from bench.errors import UserError, did_you_mean
 
 @contextmanager
 def as_user_errors(overrides: Sequence[str] = ()) -> Iterator[None]:
-    """Turn what Hydra and OmegaConf raise about a configuration into UserError.
-
-    Args:
-        overrides: the command line's, to find the choices in the user's own folders, too.
-    """
+    """Turn what Hydra and OmegaConf raise into UserError; the overrides name the user's own folders."""
     with warnings.catch_warnings():
         # Hydra only warns of a hydra.searchpath that does not exist.
         warnings.filterwarnings("error", message="provider=.* is not available")

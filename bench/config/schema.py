@@ -10,22 +10,8 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from bench.config import python_docs
+from bench.config import choices, python_docs
 from bench.config.backend import Backend
-from bench.config.choices import (
-    ATTENTIONS,
-    BEST_ATTENTION,
-    CHECKPOINT,
-    COUNT,
-    EXPORT,
-    IN_16_BITS_ALONE,
-    OFFLOADED,
-    ON_DEVICE,
-    SHARDINGS_OF_LOOPS,
-    SIXTEEN_BITS,
-    WITHOUT_LENGTH,
-    WITHOUT_WHOLE_WEIGHTS,
-)
 from bench.config.data import LOADER_SETTINGS, Data
 from bench.config.device import Device
 from bench.config.engine_options import check_engine_options
@@ -52,7 +38,7 @@ class Config:
     micro_batch: int = at_least(1)
     grad_accum: int = at_least(1)
     seq_len: int | None = at_least(8)
-    attention: str = one_of(*ATTENTIONS)
+    attention: str = one_of(*choices.ATTENTIONS)
     checkpointing: bool
     seed: int = at_least(0, most=2**32 - 1, why="seeds are numbers of 32 bits")
     machine: str  # the name of this machine's folder
@@ -62,14 +48,14 @@ class Config:
     track: Track
     # export: what was trained is exported, run in ONNX Runtime, and compared; checkpoint: the state of the
     # training is saved, and a fresh process goes on from it.
-    after: str | None = one_of(EXPORT, CHECKPOINT, default=None)
+    after: str | None = one_of(choices.EXPORT, choices.CHECKPOINT, default=None)
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
 
     def __post_init__(self) -> None:
         check_fields(self, "")
         for name, backend in self.backends.items():
             self._check_backend(name, backend)
-        if self.after == CHECKPOINT and self.device.nnodes > 1:
+        if self.after == choices.CHECKPOINT and self.device.nnodes > 1:
             raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
         self._check_length()
         self._check_module()
@@ -122,7 +108,7 @@ class Config:
             device=self.device.type,
             checkpointing=self.checkpointing_of(name),
         )
-        shardings = SHARDINGS_OF_LOOPS.get(backend.loop, ("ddp",))
+        shardings = choices.SHARDINGS_OF_LOOPS.get(backend.loop, ("ddp",))
         if backend.loop != "bare" and backend.sharding not in shardings:
             raise UserError(
                 f"backends.{name}.loop={backend.loop} cannot be combined with sharding={backend.sharding}",
@@ -136,7 +122,7 @@ class Config:
         self._check_on_device(name, backend)
         self._check_accumulation(name, backend)
         self._check_loader(name, backend)
-        if backend.engine == "ortmodule" and backend.sharding in WITHOUT_WHOLE_WEIGHTS:
+        if backend.engine == "ortmodule" and backend.sharding in choices.WITHOUT_WHOLE_WEIGHTS:
             raise UserError(
                 f"backends.{name}.sharding={backend.sharding} cannot be combined with engine=ortmodule, "
                 "which runs the model as one graph and needs all of its weights at a time",
@@ -147,19 +133,19 @@ class Config:
 
     def _check_on_device(self, name: str, backend: Backend) -> None:
         """Refuse what training as on a device does not have; its rank refuses what else it cannot do."""
-        if backend.engine != ON_DEVICE:
+        if backend.engine != choices.ON_DEVICE:
             return
         for key, wanted in (("optimizer", "adamw"), ("sharding", "ddp"), ("loop", "bare"), ("slowed_by", 0)):
             value = getattr(backend, key)
             if value != wanted:
                 raise UserError(
-                    f"backends.{name}.{key}={value} cannot be combined with engine={ON_DEVICE}, which trains "
-                    "one rank with ONNX Runtime's own AdamW",
+                    f"backends.{name}.{key}={value} cannot be combined with engine={backend.engine}, which "
+                    "trains one rank with ONNX Runtime's own AdamW",
                     f"set backends.{name}.{key}={wanted}",
                 )
         if name == self.reference:
             raise UserError(
-                f"backends.{name} has engine={ON_DEVICE} and cannot be the reference, which "
+                f"backends.{name} has engine={backend.engine} and cannot be the reference, which "
                 "computes with PyTorch what every gradient should be",
                 "compare it with PyTorch: backend=[pytorch,on_device]",
             )
@@ -208,7 +194,7 @@ class Config:
         """Refuse an optimizer that would step elsewhere than its states are."""
         if self.device.type == "cpu":
             return
-        offloaded = backend.sharding in OFFLOADED
+        offloaded = backend.sharding in choices.OFFLOADED
         if offloaded and backend.optimizer == "ort_fused_adam":
             raise UserError(
                 f"backends.{name}.optimizer=ort_fused_adam has CUDA kernels only, and with "
@@ -219,15 +205,15 @@ class Config:
             raise UserError(
                 f"backends.{name}.optimizer=deepspeed_cpu_adam steps on the host, and with "
                 f"sharding={backend.sharding} the states are on the GPU",
-                f"choose one of {', '.join(OFFLOADED)}, or another optimizer",
+                f"choose one of {', '.join(choices.OFFLOADED)}, or another optimizer",
             )
 
     def _check_16_bits(self, name: str, backend: Backend) -> None:
         """Refuse what DeepSpeed's own 16-bit modes cannot do."""
-        if backend.sharding not in IN_16_BITS_ALONE:
+        if backend.sharding not in choices.IN_16_BITS_ALONE:
             return
         precision = self.precision_of(name)
-        if precision.name not in SIXTEEN_BITS:
+        if precision.name not in choices.SIXTEEN_BITS:
             raise UserError(
                 f"backends.{name} cannot run precision={precision.name}, since "
                 f"sharding={backend.sharding} trains in 16 bits alone",
@@ -244,10 +230,10 @@ class Config:
     def _check_measure(self) -> None:
         """Refuse ways to measure that the device or the data cannot serve."""
         parts = self.measure.parts
-        if self.device.share_cores and (self.measure.launches or parts not in (None, COUNT)):
+        if self.device.share_cores and (self.measure.launches or parts not in (None, choices.COUNT)):
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
-                f"set measure=parity measure.parts={COUNT}, which counts what they send and hold",
+                f"set measure=parity measure.parts={choices.COUNT}, which counts what they send and hold",
             )
         if self.device.type == "cuda" and self.measure.resident == "all":
             raise UserError(
@@ -261,18 +247,17 @@ class Config:
                 "set it",
             )
         if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
+            own = self.model.module is not None
             raise UserError(
                 f"measure.evaluate_every asks for the loss on data that is never trained on, and "
                 f"data={self.data.name} has none",
-                f"choose data={python_docs.NAME}"
-                if self.model.module is None
-                else "leave measure=converge out",
+                "leave measure=converge out" if own else f"choose data={python_docs.NAME}",
             )
 
     def _check_length(self) -> None:
         if self.model.module is not None:  # whose example_batch may or may not take a length
             return
-        without = self.model.task in WITHOUT_LENGTH
+        without = self.model.task in choices.WITHOUT_LENGTH
         if self.seq_len is None:
             if not without:
                 raise UserError(f"seq_len must have a value, since model.task={self.model.task} has lengths.")
@@ -307,7 +292,7 @@ class Config:
                 "leave it out",
             )
         for name in self.backends:
-            if self.attention_of(name) not in ("eager", BEST_ATTENTION):
+            if self.attention_of(name) not in ("eager", choices.BEST_ATTENTION):
                 raise UserError(
                     f"backends.{name} cannot set attention={self.attention_of(name)}, since "
                     f"model.module={module} computes its attention itself",
@@ -327,10 +312,10 @@ class Config:
                 raise UserError(
                     f"backends.{name} cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has "
                     "no such matrix product there",
-                    "choose precision=fp16, or backends without ONNX "
-                    "Runtime: backend=[pytorch,pytorch_zero1]",
+                    "choose precision=fp16, or backends without ONNX Runtime: "
+                    "backend=[pytorch,pytorch_zero1]",
                 )
-            in_16_bits = self.device.type == "cuda" and precision in SIXTEEN_BITS
+            in_16_bits = self.device.type == "cuda" and precision in choices.SIXTEEN_BITS
             if self.attention_of(name) == "flash_attention_2" and not in_16_bits:
                 raise UserError(
                     "attention=flash_attention_2 exists on CUDA devices in 16 bits only",

@@ -10,11 +10,7 @@ PUBLISHED, MINI = "published", "mini"
 
 
 def check_size(name: str, config: Mapping[str, Any], size: str) -> None:
-    """Refuse a size that does not exist, or that this model cannot have.
-
-    Raises:
-        UserError: with the remedy.
-    """
+    """Refuse a size that does not exist, or that this model cannot have."""
     number = layers.parse(size)
     if number is not None:
         layers.check(name, config, number)

@@ -12,9 +12,6 @@ class Mlflow:
     uri: str | None  # of a server; null: a SQLite file in `Track.folder`
     experiment: str = not_empty()
 
-    def __post_init__(self) -> None:
-        check_fields(self, "track.mlflow.")
-
 
 @dataclass(kw_only=True)
 class Wandb:
@@ -24,18 +21,12 @@ class Wandb:
     project: str = not_empty()
     entity: str | None  # the team; null: of who is logged in
 
-    def __post_init__(self) -> None:
-        check_fields(self, "track.wandb.")
-
 
 @dataclass(kw_only=True)
 class Tensorboard:
     """TensorBoard."""
 
     subfolder: str = not_empty()  # of `Track.folder`
-
-    def __post_init__(self) -> None:
-        check_fields(self, "track.tensorboard.")
 
 
 @dataclass(kw_only=True)
@@ -50,6 +41,8 @@ class Track:
 
     def __post_init__(self) -> None:
         check_fields(self, "track.")
+        for name in self.names:
+            check_fields(getattr(self, name), f"track.{name}.")
 
     @property
     def names(self) -> list[str]:

@@ -22,6 +22,7 @@ from bench.machine import hardware
 from bench.machine.gpus import check_undivided, visible_gpus
 from bench.machine.identity import name_processor
 from bench.machine.processor import describe_processor
+from bench.machine.telemetry.cpu import core_time
 from bench.measure.plan import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
@@ -82,18 +83,12 @@ def _available_gib(meminfo: str) -> float:
 
 
 def _busy_cores() -> float:
-    """Return how many cores all processes keep busy, over half a second."""
-    before, start = _busy_ticks(), time.monotonic()
+    """Return how many of this process's cores anybody keeps busy, over half a second; 0 without a count."""
+    cores = os.sched_getaffinity(0)
+    before, start = core_time(cores), time.monotonic()
     time.sleep(0.5)
-    return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
-
-
-def _busy_ticks() -> int:
-    """Return the ticks of all cores since the start, without idling and waiting for a disk (proc(5))."""
-    user, nice, system, _, _, irq, soft_irq, *_ = map(
-        int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
-    )
-    return user + nice + system + irq + soft_irq
+    now, seconds = core_time(cores), time.monotonic() - start
+    return (now.busy - before.busy) / seconds if now and before else 0.0
 
 
 def _gpus() -> tuple[list[ListedGpu], UserError | None]:
@@ -138,13 +133,11 @@ def _stack(name: str) -> StackSeen:
         if undone := [stage.name for stage in pending(stages, env)]:
             return StackSeen(name=name, pending=undone, wrong=wrong)
     elif not has_torch:  # an image may bring an environment of its own
-        unsuitable = None
         try:
             find_python(known.pythons)
         except UserError as error:
-            unsuitable = error
-        return StackSeen(name=name, pending=["everything"], unsuitable=unsuitable)
-    if here is None:
+            return StackSeen(name=name, pending=["everything"], unsuitable=error)
+    if here is None or (choice is None and not has_torch):
         return StackSeen(name=name, pending=["everything"])
     torch, import_error = ask_torch(here.interpreter)
     return StackSeen(

@@ -33,15 +33,8 @@ UNRECORDED = (
 """Places inside the checkout, and which of a machine's GPUs are used, whose kind and number are recorded."""
 
 PASSED_ON = (
-    "CUDA_",
-    "NCCL_",
-    "GLOO_",
-    "NVIDIA_",
-    "LD_",
-    "TRANSFORMERS_",
-    "TRITON_",
-    "SAFETENSORS_",
-    "PYTHON",
+    *("CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "LD_", "PYTHON"),
+    *("TRANSFORMERS_", "TRITON_", "SAFETENSORS_"),
 )
 """Beginnings of variables that workers inherit and that may change what is measured."""
 
@@ -104,7 +97,7 @@ def find_differences(
     environment: Mapping[str, Any], other: Mapping[str, Any], *, other_is: str = "now"
 ) -> list[str]:
     """Return what differs between two environments, a line each: `packages.torch: 2.6.0, now 2.7.0`."""
-    old, now = _flatten(_with_effect(environment)), _flatten(_with_effect(other))
+    old, now = flatten(_with_effect(environment)), flatten(_with_effect(other))
     return [
         f"{key}: {old.get(key, 'missing')}, {other_is} {now.get(key, 'missing')}"
         for key in sorted(old.keys() | now.keys())
@@ -122,7 +115,7 @@ def _with_effect(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in environment.items() if key not in WITHOUT_EFFECT}
 
 
-def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     """Nested entries as one dictionary with dotted keys."""
     if isinstance(tree, list) and tree and all(isinstance(word, str) for word in tree):
         return {prefix: " ".join(tree)}  # one more word would shift all that follow
@@ -132,7 +125,7 @@ def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
         return {prefix: tree}
     entries: dict[str, Any] = {}
     for key, child in tree.items():
-        entries |= _flatten(child, f"{prefix}.{key}" if prefix else str(key))
+        entries |= flatten(child, f"{prefix}.{key}" if prefix else str(key))
     return entries
 
 

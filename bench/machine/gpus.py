@@ -36,8 +36,7 @@ def visible_gpus() -> list[Gpu]:
 def list_gpus(setting: str | None) -> list[Gpu]:
     """The GPUs that a value of CUDA_VISIBLE_DEVICES shows; None shows all.
 
-    Raises:
-        UserError: there is a driver, but NVML cannot talk to it.
+    UserError if there is a driver, but NVML cannot talk to it.
     """
     try:
         import pynvml
@@ -100,11 +99,7 @@ def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
 
 
 def check_undivided(gpus: Sequence[Gpu]) -> None:
-    """Refuse GPUs that MIG divides: CUDA shows a process one slice, and NVML reads all of them together.
-
-    Raises:
-        UserError: naming the slices to choose from.
-    """
+    """Refuse GPUs that MIG divides: CUDA shows a process one slice, and NVML reads all of them together."""
     for gpu in gpus:
         if gpu.slices is not None:
             choose = f"choose one of them: CUDA_VISIBLE_DEVICES={' or '.join(gpu.slices)}"

@@ -47,10 +47,9 @@ def _gpu_names() -> tuple[str, ...]:
 def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
     """The identity of the machine that an environment was taken on, as far as it tells."""
     cpu = environment["cpu"]
-    same = ("vendor", "family", "model_number", "stepping", "instruction_sets", "cores")
     return {
         "cpu": cpu.get("model"),
-        **{entry: cpu.get(entry) for entry in same},
+        **{entry: cpu.get(entry) for entry in (*IDENTITY, "cores")},
         "memory_gib": round(environment["memory_gib"]),
         "gpus": [gpu["name"] for gpu in environment.get("gpus") or []],
     }

@@ -110,23 +110,18 @@ def find_virtual(cpuinfo: str, product: str) -> bool | None:
     return False if "flags" in fields else None
 
 
-def find_why_full_is_refused(machine: str, vendor: str | None) -> str:
-    """Return why device.blas=full would change nothing on this kind of CPU; empty if it may."""
-    if machine != MKL_MACHINE:
-        return f"MKL exists for {MKL_MACHINE} only, and this machine is {machine}"
-    if vendor == INTEL:
+def find_why_full_is_refused() -> str:
+    """Return why device.blas=full would change nothing on this machine; empty if it may."""
+    if platform.machine() != MKL_MACHINE:
+        return f"MKL exists for {MKL_MACHINE} only, and this machine is {platform.machine()}"
+    if describe_processor()["vendor"] == INTEL:
         return "MKL takes its full path on Intel's CPUs already"
     return ""
 
 
-def find_why_full_is_refused_here() -> str:
-    """Return why device.blas=full would change nothing on this machine; empty if it may."""
-    return find_why_full_is_refused(platform.machine(), describe_processor()["vendor"])
-
-
 def blas_choices_here() -> str:
     """Return the choices of device.blas that exist on this machine, for Hydra's sweeps: `full,stock`."""
-    return "stock" if find_why_full_is_refused_here() else "full,stock"
+    return "stock" if find_why_full_is_refused() else "full,stock"
 
 
 def _fields(text: str) -> Texts:

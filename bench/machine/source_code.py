@@ -12,17 +12,8 @@ SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")
 """Endings of the files that are hashed."""
 
 MEASURING = (
-    "bench/cluster",
-    "bench/config",
-    "bench/errors.py",
-    "bench/launch",
-    "bench/machine",
-    "bench/measure",
-    "bench/results",
-    "bench/setup",
-    "bench/statistics",
-    "bench/worker",
-    "requirements",
+    *("bench/cluster", "bench/config", "bench/errors.py", "bench/launch", "bench/machine", "bench/measure"),
+    *("bench/results", "bench/setup", "bench/statistics", "bench/worker", "requirements"),
 )
 """What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
 The resolved configuration and the installed packages have hashes of their own."""

@@ -11,22 +11,10 @@ SECRET_VARIABLE = "BENCH_SECRET"
 """Environment variable that the user sets to the same on all nodes."""
 
 REMOVED = (
-    "ORTMODULE_",
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "MKL_",
-    "MALLOC_",
-    "GLIBC_TUNABLES",
-    "DS_",
+    *("ORTMODULE_", "DS_", "PYTORCH_", "ATEN_"),
     "TORCH",  # TORCH_, TORCHELASTIC_, TORCHINDUCTOR_ …
-    "PYTORCH_",
-    "ATEN_",
-    "ONEDNN_",
-    "DNNL_",
-    "CUBLAS_",
-    "CUDA_LAUNCH_BLOCKING",
-    "NVIDIA_TF32_OVERRIDE",
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "ONEDNN_", "DNNL_", "MALLOC_", "GLIBC_TUNABLES"),
+    *("CUBLAS_", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE"),
 )
 """Beginnings of variables that would change what is measured; the harness sets what it needs itself."""
 

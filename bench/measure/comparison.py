@@ -18,8 +18,8 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.cluster.node_pool import NodePool, RemoteDevice, connected_nodes
+from bench.config.backend import describe_reference
 from bench.config.choices import CHECKPOINT, EXPORT
-from bench.config.reference import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group

@@ -30,11 +30,8 @@ class BareLoop:
     """The ranks of bare_loop.py, which train a block when they are asked to, each on its cores.
 
     They read how many steps from a pipe and answer over another with the seconds; between blocks they are
-    stopped. Pipes, batches and the log lie in `folder`, which is empty before.
-
-    Raises:
-        LaunchFailed: from `wait_until_built` and `train_block`, if the ranks fail or take longer than
-            measure.timeout_s.
+    stopped. Pipes, batches and the log lie in `folder`, which is empty before. LaunchFailed if they fail or
+    take longer than measure.timeout_s.
     """
 
     def __init__(self, config: Config, cores: Sequence[Sequence[int]], folder: Path) -> None:
@@ -49,7 +46,7 @@ class BareLoop:
                     "attention": config.attention,
                     "seed": config.seed,
                     "architecture": config.model.architecture,
-                    "config": _model_settings(config),
+                    "config": sizes.resize(config.model.config, config.model.size),
                     "lr": config.adam.lr,
                     "weight_decay": config.adam.weight_decay,
                     "head": tasks.make(config.model.task).head,
@@ -97,15 +94,16 @@ class BareLoop:
         self.pids = [int(line) for line in self._read_lines()]
 
     def train_block(self, steps: int) -> float:
-        """Train so many steps on every rank; the seconds of the slowest."""
+        """Train so many steps on every rank; the seconds of the slowest.
+
+        Until the next block the ranks are stopped, so that they take no time from the other side.
+        """
         self._signal(signal.SIGCONT)
         for ask in self.asks:
             os.write(ask, f"{steps}\n".encode())
-        return max(float(line) for line in self._read_lines())
-
-    def stop_until_next_block(self) -> None:
-        """Stop the ranks until the next block, so that they take no time from the other side."""
+        seconds = max(float(line) for line in self._read_lines())
         self._signal(signal.SIGSTOP)
+        return seconds
 
     def _read_lines(self) -> list[str]:
         """One line from every rank."""
@@ -130,17 +128,13 @@ class BareLoop:
                 os.killpg(pid, number)
 
 
-def _model_settings(config: Config) -> dict[str, Any]:
-    """The keys and values of the transformers configuration."""
-    return sizes.resize(config.model.config, config.model.size)
-
-
 def _batches_of(config: Config, rank: int) -> dict[str, Any]:
     """The batches that the harness gives this rank: each input, stacked along a first axis of batches."""
+    model = sizes.resize(config.model.config, config.model.size)
     made = synthetic(
         config.data,
         task=config.model.task,
-        settings=SimpleNamespace(**{"pad_token_id": 0} | _model_settings(config)),  # unnamed, it is 0
+        settings=SimpleNamespace(**{"pad_token_id": 0} | model),  # unnamed, it is 0
         count=config.data.batches,
         micro_batch=config.micro_batch,
         seq_len=config.seq_len,

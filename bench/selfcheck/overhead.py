@@ -10,8 +10,9 @@ failed, 130 after Ctrl-C, 143 after SIGTERM.
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,7 @@ def _compare_loops(overrides: Sequence[str], out: Path | None) -> int:
 
 
 def _compose(overrides: Sequence[str]) -> Config:
-    """The configuration of both sides.
-
-    Raises:
-        UserError: it is wrong, asks for what the bare loop does not do, or does not fit this machine.
-    """
+    """The configuration of both sides; refuses what the bare loop or this machine cannot do."""
     only_backend = f"backend=[{BACKEND}]"
     config = compose([only_backend, *overrides])
     if config.backends != compose([only_backend]).backends:
@@ -154,7 +151,6 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
             bare.wait_until_built()
             for _ in range(3):
                 bare.train_block(measure.warmup_steps)
-            bare.stop_until_next_block()
             steps = steps or comparison.shared.timer.steps_of_a_block(harness)
             harness.pause()
 
@@ -163,12 +159,10 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
             harness.pause()
             return arithmetic.block_seconds(answer.seconds for answer in answers)
 
-        def in_the_bare_loop() -> float:
-            seconds = bare.train_block(steps)
-            bare.stop_until_next_block()
-            return seconds
-
-        sides = [("harness", under_the_harness), ("bare", in_the_bare_loop)]
+        sides: list[tuple[str, Callable[[], float]]] = [
+            ("harness", under_the_harness),
+            ("bare", partial(bare.train_block, steps)),
+        ]
         for number in range(1, measure.rounds + 1):
             with bar.doing("block", f"{where}, round {number}/{measure.rounds}"):
                 order = sides if (number + launch) % 2 else sides[::-1]

@@ -33,7 +33,7 @@ from bench.errors import UserError
 from bench.machine import environment
 from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison
-from bench.measure.plan.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name
 from bench.report.pages.selftest import summary_lines
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
@@ -170,7 +170,7 @@ def _measure_rows(line: Sequence[str], stem: str, raw: Path) -> pd.DataFrame:
         UserError: a launch failed.
     """
     config = dataclasses.replace(compose(line), results_dir=str(raw))
-    check_and_name_device(config)
+    check_and_name(config)
     config = dataclasses.replace(config, resume=_is_interrupted(raw / f"{stem}.csv", config))
     outcome = measure_comparison(config, stem, line)
     rows = csv_files.read(outcome.csv)

@@ -23,17 +23,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m bench.setup", description="Make or repair the environment of this checkout."
     )
-    parser.add_argument(
-        "--stack", choices=STACKS, default="ort", help="the versions to install (default: ort)"
-    )
+    parser.add_argument("--stack", choices=STACKS, default="ort", help="versions to install (default: ort)")
     parser.add_argument(
         "--device",
         choices=DEVICES,
         help="the packages to install (default: as before, else cuda if there is an NVIDIA GPU)",
     )
-    parser.add_argument(
-        "--cpu-adam", action="store_true", help="also compile DeepSpeed's Adam for CPUs; stays so"
-    )
+    parser.add_argument("--cpu-adam", action="store_true", help="compile DeepSpeed's Adam for CPUs, for good")
     options = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a path may have characters that the terminal lacks

@@ -60,10 +60,7 @@ def recorded_choice(env: Path) -> Choice | None:
 def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
     """Return what kernels are compiled for: what the user says, GPUs here and what was known, or a default.
 
-    Empty where no GPU will do.
-
-    Raises:
-        UserError: the user's list is not one of compute capabilities that will do.
+    Empty where no GPU will do. Refuses a list of the user's that holds anything but what will do.
     """
     oldest, newest = map(version, capabilities)
 
@@ -92,8 +89,7 @@ def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
 def find_python(versions: tuple[str, ...]) -> tuple[str, str]:
     """Return path and version of the running interpreter if it will do, else of the first on PATH.
 
-    Raises:
-        UserError: if there is none; it says what each candidate lacks.
+    UserError if none will do: it says what each candidate lacks.
     """
     refused = []
     on_path = (str(Path(folder, f"python{version}")) for version in versions for folder in os.get_exec_path())
@@ -122,9 +118,5 @@ def minor(version: str) -> str:
 
 
 def device_here() -> str:
-    """Return "cuda" if the driver lists an NVIDIA GPU, else "cpu".
-
-    Raises:
-        UserError: the driver does not answer.
-    """
+    """Return "cuda" if the driver lists an NVIDIA GPU, else "cpu"; UserError if it does not answer."""
     return "cuda" if list_gpus() else "cpu"

@@ -54,8 +54,7 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam: bool = False) -> None:
     """Bring the stack's environment in this checkout to completion; `device` and `cpu_adam` as in `choose`.
 
-    Raises:
-        UserError: if the machine lacks something, or a command fails.
+    UserError if the machine lacks something, or a command fails.
     """
     env = checkout / stack.folder
     choice = choose(stack, env, device, cpu_adam=cpu_adam)
@@ -92,9 +91,6 @@ def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Ch
 
     The device "cuda" looks at GPUs again, None leaves it as recorded, or takes what the machine has. With
     `cpu_adam` DeepSpeed's Adam for CPUs is added.
-
-    Raises:
-        UserError: no suitable Python is there, or the driver does not answer.
     """
     choice = recorded_choice(env)
     if choice is None:
@@ -176,10 +172,9 @@ class RunningStage:
         return time.monotonic() - self._started
 
     def has_ended(self) -> bool:
-        """Start the next command where one has ended; tell whether all have, and left what they should.
+        """Start the next command where one has ended; tell whether all have.
 
-        Raises:
-            UserError: if one failed, or its result is not there.
+        UserError if one failed, or its result is not there.
         """
         if self._process and self._process.poll() is None:
             return False

@@ -32,8 +32,7 @@ class ListedGpu:
 def list_gpus() -> list[ListedGpu]:
     """Return this machine's GPUs; none where nvidia-smi is missing or finds none.
 
-    Raises:
-        UserError: nvidia-smi is there and fails, so that a GPU may be there, too.
+    UserError where it is there and fails, so that a GPU may be there, too.
     """
     try:
         answer = _ask(f"{FIELDS},compute_cap")

@@ -23,11 +23,7 @@ OLDEST_GCC = 9
 
 
 def check_system(stack: Stack, checkout: Path, device: str) -> None:
-    """Refuse a system that cannot have this environment.
-
-    Raises:
-        UserError: with the remedy.
-    """
+    """Refuse a system that cannot have this environment."""
     _check_glibc()
     _check_compiler()
     _check_disk(
@@ -36,11 +32,7 @@ def check_system(stack: Stack, checkout: Path, device: str) -> None:
 
 
 def describe_gpus(stack: Stack, choice: Choice) -> str:
-    """Return for which GPUs kernels will be compiled.
-
-    Raises:
-        UserError: the driver is too old for the stack, or the GPUs are too old or too new; with the remedy.
-    """
+    """Return for which GPUs kernels will be compiled, or refuse GPUs or a driver that will not do."""
     if stack.machine not in ("", platform.machine()):
         raise UserError(
             f"The {stack.name} stack has packages for GPUs on {stack.machine} alone, and this machine is "

@@ -11,16 +11,14 @@ from pathlib import Path
 from bench.analysis.labels import model_label
 from bench.config import identity, layers, sizes
 from bench.config.compose import compose
-from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.errors import PASSED, UserError
 from bench.machine import environment
-from bench.measure.plan.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name
 from bench.measure.plan.schedule import missing_launches
 from bench.measure.record.resume import rows_to_keep
 from bench.results import csv_files
 from bench.results.side_files import STEP_PARTS
-from bench.setup import stacks
 from bench.statistics.summary import summarise
 from bench.sweeps.plan_file import Plan, PlanPart
 
@@ -63,9 +61,6 @@ def plan_comparisons(
     """Compose and check every comparison of these parts, so that a mistake is known before any work.
 
     The overrides take precedence in all comparisons; `backend=[…]` replaces the plan's backends.
-
-    Raises:
-        UserError: an override is wrong, this machine lacks something, or two comparisons are the same.
     """
     planned = [comparison for part in parts for comparison in _comparisons_of(part, plan, overrides)]
     files = [comparison.csv for comparison in planned]
@@ -84,7 +79,7 @@ def _comparisons_of(part: PlanPart, plan: Plan, overrides: Sequence[str]) -> Ite
             part=part.name,
             expected_s=part.expected_by_model.get(model, part.expected_s),
             config=config,
-            stem=file_stem(config, check_and_name_device(config), line, stacks.own()),
+            stem=check_and_name(config, line),
             overrides=line,
         )
 
@@ -125,26 +120,19 @@ def is_complete(comparison: PlannedComparison) -> bool:
 
 def config_to_measure(comparison: PlannedComparison) -> Config:
     """The configuration, without `resume` where the results file cannot be gone on with on this machine."""
-    if _is_of_this_environment(comparison):
-        return comparison.config
-    return dataclasses.replace(comparison.config, resume=False)
-
-
-def _is_of_this_environment(comparison: PlannedComparison) -> bool:
-    """Whether new rounds may be added to the results file; True if there is none."""
     config = comparison.config
+    anew = dataclasses.replace(config, resume=False)
     try:
         table = csv_files.read(comparison.csv)
     except UserError:
-        return not comparison.csv.exists()
-    if set(table["config_hash"]) != {identity.config_hash(config)}:
-        return False
+        return anew if comparison.csv.exists() else config
+    wanted = identity.config_hash(config)
     here = {
-        name: environment.hash_environment(identity.collect_environment(config, backend.stack))
+        (name, wanted, environment.hash_environment(identity.collect_environment(config, backend.stack)))
         for name, backend in config.backends.items()
     }
-    rows = zip(table["backend"], table["environment_hash"], strict=True)
-    return all(here[name] == environment_hash for name, environment_hash in rows)
+    rows = zip(table["backend"], table["config_hash"], table["environment_hash"], strict=True)
+    return config if here.issuperset(rows) else anew
 
 
 def failed_backends(comparison: PlannedComparison) -> str:

@@ -5,7 +5,6 @@ fast its matrix products are. What is predicted here is announced; the results s
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,15 +13,13 @@ import msgspec
 from bench.config import layers
 from bench.config.compose import compose
 from bench.config.model import Model
-from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.config.sizes import PUBLISHED
 from bench.errors import UserError
 from bench.machine.hardware import available_cores
 from bench.measure.comparison import measure_comparison
-from bench.measure.plan.preflight import check_and_name_device
+from bench.measure.plan.preflight import check_and_name
 from bench.results import csv_files
-from bench.setup import stacks
 
 FOLDER = "runs/trials"
 """The folder of the trials' results, in the results folder; trials are no results."""
@@ -100,16 +97,13 @@ class TrialFailed(UserError):
 
 
 def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[ModelTrial, Path]:
-    """Train eager PyTorch for a few steps; what that has shown, and the results file.
+    """Train eager PyTorch for a few steps; what that has shown, and the results file. Else TrialFailed.
 
     `SHORT` comes after the overrides of `line`. The trial's folder lies in `results_dir`.
-
-    Raises:
-        TrialFailed: it did not train; with the reason.
     """
     whole = [*line, *SHORT]
     config = dataclasses.replace(compose(whole), results_dir=str(results_dir / FOLDER))
-    stem = file_stem(config, check_and_name_device(config), whole, stacks.own())
+    stem = check_and_name(config, whole)
     outcome = measure_comparison(config, stem, whole)
     table = csv_files.read(outcome.csv)
     timed = table[table["round"].notna()]  # invalid blocks, too: others on the cores only make it longer
@@ -213,7 +207,7 @@ def _parameters(trial: ModelTrial, model: Model, depth: int) -> float:
     if not trial.layers or not published or published == trial.layers or model.parameters is None:
         return trial.parameters
     each = (model.parameters - trial.parameters) / (published - trial.layers)
-    return math.fsum([trial.parameters, (depth - trial.layers) * each])
+    return trial.parameters + (depth - trial.layers) * each
 
 
 def _depths(trial: ModelTrial, model: Model) -> list[int | None]:

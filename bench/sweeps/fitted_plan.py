@@ -44,10 +44,8 @@ def fit_to_machine(
     """What of these parts of a plan this machine measures, in the seconds that the call may take.
 
     On a GPU, or if the plan says nothing of fitting, the parts stay as they are. Where the seconds are
-    infinite, the plan's own limit holds.
-
-    Returns:
-        The parts, with what was chosen as overrides; models that cannot be trained, and why; the seconds.
+    infinite, the plan's own limit holds. Returns the parts, with what was chosen as overrides; models that
+    cannot be trained, and why; and the seconds.
     """
     if plan.fit is None or compose([*plan.common, *overrides]).device.type != "cpu":
         return parts, {}, seconds
@@ -77,10 +75,6 @@ class Fitting:
     """Tries each model that was not tried yet, and divides the time among them.
 
     What was measured already keeps its choice, whatever time there is now.
-
-    Attributes:
-        choices: of the models, as on file.
-        unmeasured: models that this machine cannot train, and why.
     """
 
     candidates: Sequence[UnsizedModel]  # all models of the call
@@ -93,8 +87,8 @@ class Fitting:
     def __post_init__(self) -> None:
         self._end = self.clock() + self.seconds
         self._results = Path(self.candidates[0].config.results_dir)
-        self.choices = _read(self._results / FILE)
-        self.unmeasured: dict[str, str] = {}
+        self.choices = _read(self._results / FILE)  # of the models
+        self.unmeasured: dict[str, str] = {}  # the models that this machine cannot train, and why
 
     def choose_all(self) -> None:
         """Try what was not tried; then give the time to the models, to the slowest first."""

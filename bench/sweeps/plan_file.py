@@ -70,11 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def load_plan(name: str) -> Plan:
-    """Read a plan, by the name of a shipped one (`matrix`) or by the path of a YAML file.
-
-    Raises:
-        UserError: there is no such plan, or the file is wrong.
-    """
+    """Read a plan, by the name of a shipped one (`matrix`) or by the path of a YAML file, or refuse it."""
     shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
     path = shipped.get(name, Path(name))
     if path.suffix != ".yaml":
@@ -90,11 +86,7 @@ def load_plan(name: str) -> Plan:
 def select_parts(
     plan: Plan, names: Sequence[str] | None, models: Sequence[str] | None = None
 ) -> Sequence[PlanPart]:
-    """The parts with these names, in the plan's order; all if None. `models` replace those that they list.
-
-    Raises:
-        UserError: the plan has no part of that name.
-    """
+    """The parts with these names, in the plan's order; all if None. `models` replace those that they list."""
     known = [part.name for part in plan.parts]
     if unknown := [name for name in names or () if name not in known]:
         raise UserError(f"parts={','.join(unknown)} is not in the plan; choose from: {', '.join(known)}.")

@@ -150,11 +150,7 @@ class OutOfTime(KeyboardInterrupt):
 
 
 def parse_minutes(text: str | None) -> float:
-    """The seconds that a call may take; infinite if nothing is said.
-
-    Raises:
-        UserError: it is no number, or too little for anything.
-    """
+    """The seconds that a call may take; infinite if nothing is said. Refuses what is too little, or none."""
     if text is None:
         return math.inf
     try:

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from bench.errors import PASSED
+from bench.machine.environment import flatten
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
 from bench.report.content.collection import ReportedComparison
-from bench.report.render.markdown import escaped
+from bench.report.pages.comparison import comparison_blocks
+from bench.report.render.markdown import escaped, render_markdown
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
-from tests.support.reports import render_comparison
 
 SETTINGS = (
     *("comparison", "command", "started_at", "git_commit", "stack", "reference"),
@@ -76,7 +76,7 @@ def content_of(comparison: ReportedComparison, folder: Path) -> TrackedCompariso
     """What is logged of a comparison that has a file; its page is written into `folder`."""
     assert comparison.path is not None, "a comparison that is tracked has a file"
     page = folder / f"{comparison.stem}.md"
-    text = f"# {escaped(comparison.title)}\n\n{render_comparison(comparison)}"
+    text = f"# {escaped(comparison.title)}\n\n{render_markdown(comparison_blocks(comparison))}"
     page.write_text(text, encoding="utf-8")
     return TrackedComparison(
         name=comparison.stem,
@@ -98,20 +98,10 @@ def _settings(comparison: ReportedComparison) -> dict[str, str]:
         "machine": comparison.hardware,
         "controlled": str(int(not comparison.uncontrolled)),  # 0: its speed-ups are no results
         "warnings": str(len(comparison.warnings)),
-        **_flat({name: environment.get(name) for name in ("python", "driver", "cpu", "packages")}),
     }
+    machine = flatten({name: environment.get(name) for name in ("python", "driver", "cpu", "packages")})
+    settings |= {name: str(value) for name, value in machine.items() if value is not None}
     return {name: value for name, value in settings.items() if value}
-
-
-def _flat(entries: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Entries of the environment under dotted names."""
-    texts: dict[str, str] = {}
-    for name, value in entries.items():
-        if isinstance(value, dict):
-            texts |= _flat(value, f"{prefix}{name}.")
-        elif value is not None:
-            texts[f"{prefix}{name}"] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return texts
 
 
 def _backend(comparison: ReportedComparison, summary: BackendSummary) -> TrackedBackend:

@@ -14,7 +14,7 @@ import pytest
 
 from bench.config.identity import environment_settings
 from bench.errors import LaunchFailed
-from bench.machine.processor import find_why_full_is_refused_here
+from bench.machine.processor import find_why_full_is_refused
 from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
 from bench.setup.install import complete
@@ -28,7 +28,7 @@ PROVE = "import json; from bench.worker.rank import mkl_path; print(json.dumps(m
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
     """A folder with nothing but the library in it, as set-up builds it."""
-    if reason := find_why_full_is_refused_here():
+    if reason := find_why_full_is_refused():
         pytest.skip(reason)
     (tmp_path / MKL_LIBRARY).parent.mkdir()
     [stage] = blas_stages(ROOT, tmp_path)

@@ -616,7 +616,7 @@ def test_activations_are_computed_again_in_models_of_transformers_alone(
 ) -> None:
     predicted: list[str] = []
     plain = Mock(machine_key="m")
-    monkeypatch.setattr("bench.measure.plan.preflight.check_and_name_device", lambda config: "cpu")
+    monkeypatch.setattr("bench.measure.plan.preflight.check_and_name", lambda config: "cpu")
     monkeypatch.setattr("bench.advise.plain.try_plain", lambda line, *_: (compose(line), None, plain))
     monkeypatch.setattr("bench.advise.predict.predict", lambda config, name, *_, **__: predicted.append(name))
     monkeypatch.setattr("bench.advise.predict.select", Mock(side_effect=UserError("enough")))

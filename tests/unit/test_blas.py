@@ -1,5 +1,6 @@
 """device.blas=full: where it is refused, and what builds its library."""
 
+import platform
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of this process's environment: an empty one, on a CPU that Intel did not make."""
     here = replace(stacks.installed_here(), prefix=tmp_path / "env")
     monkeypatch.setattr(stacks, "installed_here", lambda: here)
-    monkeypatch.setattr(preflight, "find_why_full_is_refused_here", lambda: "")
+    monkeypatch.setattr(preflight, "find_why_full_is_refused", lambda: "")
     return here.prefix
 
 
@@ -52,15 +53,17 @@ def test_on_a_gpu_the_full_path_is_refused() -> None:
     ],
 )
 def test_the_full_path_changes_something_on_x86_cpus_of_other_makers(
-    machine: str, vendor: str | None, reason: str
+    machine: str, vendor: str | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert processor.find_why_full_is_refused(machine, vendor) == reason
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(processor, "describe_processor", lambda: {"vendor": vendor})
+    assert processor.find_why_full_is_refused() == reason
 
 
 def test_where_it_would_change_nothing_the_full_path_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight, "find_why_full_is_refused_here", lambda: "MKL is fast already")
+    monkeypatch.setattr(preflight, "find_why_full_is_refused", lambda: "MKL is fast already")
     preflight.check_blas(a_config_with("stock", tmp_path))
     with pytest.raises(UserError) as caught:
         preflight.check_blas(a_config_with("full", tmp_path))
@@ -82,7 +85,7 @@ def test_without_its_library_the_full_path_is_refused(tmp_path: Path, environmen
 def test_a_sweep_takes_the_full_path_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch, reason: str, choices: str
 ) -> None:
-    monkeypatch.setattr(processor, "find_why_full_is_refused_here", lambda: reason)
+    monkeypatch.setattr(processor, "find_why_full_is_refused", lambda: reason)
     assert processor.blas_choices_here() == choices
 
 

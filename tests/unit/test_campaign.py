@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench.closing import this_python
 from bench.config import identity
+from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.config.track import Track
 from bench.errors import UserError
@@ -258,7 +259,7 @@ def test_a_mistake_is_refused_before_any_work(
 
 @pytest.mark.slow
 def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparisons, "check_and_name_device", lambda config: "h100")
+    monkeypatch.setattr(comparisons, "check_and_name", lambda config, line: file_stem(config, "h100", line))
     plan = load_plan("gpu-campaign")
     found = plan_comparisons(plan, plan.parts, ["device.world_size=1"])
     assert plan.skip_complete

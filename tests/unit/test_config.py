@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from bench.config.backend import describe_reference
 from bench.config.choices import CONF, ON_DEVICE, TASKS
 from bench.config.compose import compose
 from bench.config.device import Device
 from bench.config.identity import config_hash, measured_settings
 from bench.config.own import OWN
-from bench.config.reference import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import hardware

@@ -32,17 +32,10 @@ class GpuSample:
 
 
 class GpuMeter:
-    """Reads one GPU, found by its UUID since NVML ignores CUDA_VISIBLE_DEVICES.
+    """Reads one GPU, found by its UUID ("GPU-…" or "MIG-…") since NVML ignores CUDA_VISIBLE_DEVICES."""
 
-    Args:
-        uuid: as NVML writes it, "GPU-…" or "MIG-…"; None on a CPU.
-
-    Attributes:
-        absent: why a figure is None, by its name.
-    """
-
-    def __init__(self, uuid: str | None) -> None:
-        self.absent: dict[str, str] = {}
+    def __init__(self, uuid: str | None) -> None:  # None on a CPU
+        self.absent: dict[str, str] = {}  # why a figure is None, by its name
         self._nvml: Any = None
         self._handle: Any = None
         if uuid is None:

@@ -9,15 +9,11 @@ from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
 
 
 class RankMeter:
-    """Measures a phase between `start` and `stop`; `prepare` comes before, outside the clock.
-
-    Attributes:
-        absent: why a figure is None, by its name.
-    """
+    """Measures a phase between `start` and `stop`; `prepare` comes before, outside the clock."""
 
     def __init__(self, device: GpuMeter) -> None:
         self.device = device
-        self.absent = device.absent
+        self.absent = device.absent  # why a figure is None, by its name
         self.cores = sorted(os.sched_getaffinity(0))
         self._peak_is_of_the_phase = True  # from the start of the process on
 

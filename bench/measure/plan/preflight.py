@@ -2,18 +2,19 @@
 
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from bench.config import sizes
 from bench.config.choices import DEEPSPEED, ON_DEVICE
+from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
 from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
-from bench.machine.processor import find_why_full_is_refused_here
+from bench.machine.processor import find_why_full_is_refused
 from bench.measure.plan.preflight_dataset import check_dataset, check_model, check_module
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
@@ -27,12 +28,8 @@ SCORE_BYTES = 4
 """Bytes of one token's score for one word of the vocabulary, in fp32."""
 
 
-def check_and_name_device(config: Config) -> str:
-    """Refuse what this machine cannot do, and return the device's short name for the results file's.
-
-    Raises:
-        UserError: with the remedy.
-    """
+def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:
+    """Refuse what this machine cannot do; the name of the results file, as `file_stem` makes it."""
     gpus = visible_gpus() if config.device.type == "cuda" else []
     check_undivided(gpus)
     check_machine(config, cores=available_cores(), gpus=len(gpus))
@@ -45,7 +42,7 @@ def check_and_name_device(config: Config) -> str:
     check_model(config)
     check_dataset(config)
     check_module(config)
-    return short_name(gpus[0].name) if gpus else "cpu"
+    return file_stem(config, short_name(gpus[0].name) if gpus else "cpu", overrides, stacks.own())
 
 
 def check_machine(config: Config, *, cores: int, gpus: int) -> None:
@@ -251,7 +248,7 @@ def check_blas(config: Config) -> None:
     """
     if config.device.blas != "full":
         return
-    if reason := find_why_full_is_refused_here():
+    if reason := find_why_full_is_refused():
         raise UserError(f"device.blas=full would change nothing, since {reason}", "leave it out")
     for backend in config.backends.values():
         stack = backend.stack or stacks.own()

@@ -9,7 +9,7 @@ from rich.table import Table
 from bench.analysis.beginning import Beginning
 from bench.analysis.convergence import BackendConvergence
 from bench.analysis.steadiness.warnings import SteadinessWarning
-from bench.config.reference import describe_reference
+from bench.config.backend import describe_reference
 from bench.errors import PASSED
 from bench.report.content import definitions, notes
 from bench.report.content.backend_columns import PAGE, TERMINAL, backend_table, rows_of
