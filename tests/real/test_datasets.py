@@ -18,9 +18,10 @@ import pytest
 import torch
 
 from bench.config.data import Data
-from bench.errors import LaunchFailed, UserError
+from bench.errors import UserError
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.cpu import cpu_seconds
+from bench.worker.rank.child import in_a_line, status_of
 from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Loader
@@ -460,7 +461,7 @@ def test_a_sample_that_cannot_be_read_ends_the_launch_in_a_sentence(
 
     whole: Any = Batches.__getitem__
     monkeypatch.setattr(Batches, "__getitem__", breaking)
-    with pytest.raises(LaunchFailed) as caught:
+    with pytest.raises(UserError) as caught:
         list(loader(workers=workers).steps(2))
-    assert caught.value.message == "x.png cannot be read as an image; replace it or take it away."
-    assert caught.value.status == "crashed"
+    assert in_a_line(caught.value) == "x.png cannot be read as an image; replace it or take it away."
+    assert status_of(caught.value) == "crashed"

@@ -407,6 +407,17 @@ def test_a_spectrogram_that_the_model_does_not_take_is_refused(
     )
 
 
+@local_data.takes_sounds
+def test_a_sound_without_words_is_refused_with_its_row(refusal: Callable[..., str], tmp_path: Path) -> None:
+    path = local_data.sounds(tmp_path / "sounds", count=20)
+    metadata = tmp_path / "sounds" / "metadata.csv"
+    metadata.write_text(metadata.read_text().replace("18.wav,a\n", "18.wav,\n"))
+    processor = local_data.speech_processor(tmp_path / "processor")
+    assert "column text of data.path=FOLDER/sounds must hold text, and row 19 has none; " in refusal(
+        "speech-recognition", path=path, processor=processor
+    )
+
+
 @pytest.mark.skipif(not local_data.takes_sounds.args[0], reason="sounds are taken here")
 def test_sounds_without_torchcodec_are_refused_where_datasets_needs_it(
     refusal: Callable[..., str], tmp_path: Path

@@ -274,14 +274,13 @@ def _rate(precision: str) -> float | None:
         return None
     spec = replace(a_spec(), device="cuda", precision=Precision(name=precision), device_uuids=("MIG-",))
     training: Any = SimpleNamespace(
-        device=device_of(spec, 0), synchronize=torch.cuda.synchronize, barrier=torch.cuda.synchronize
+        engine=engines.make("eager"),
+        spec=spec,
+        device=device_of(spec, 0),
+        synchronize=torch.cuda.synchronize,
+        barrier=torch.cuda.synchronize,
     )
-    timed, _ = products.time_products(
-        engines.make("eager").prepare_product,
-        [],
-        precision,
-        training,
-    )
+    timed, _ = products.time_products(training, [])
     return max(one.flops / one.seconds for one in timed)
 
 

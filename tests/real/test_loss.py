@@ -14,7 +14,7 @@ from bench.config.backend import Backend  # noqa: E402
 from bench.config.choices import LOSS_TOLERANCE  # noqa: E402
 from bench.config.model import Model  # noqa: E402
 from bench.config.training import Precision  # noqa: E402
-from bench.errors import LaunchFailed  # noqa: E402
+from bench.errors import UserError  # noqa: E402
 from bench.measure.comparison import Comparison  # noqa: E402
 from bench.results import csv_files  # noqa: E402
 from bench.setup import stacks  # noqa: E402
@@ -138,11 +138,11 @@ def test_what_only_the_checkpoint_knows_is_refused_in_a_sentence() -> None:
     config = {key: value for key, value in SMALL.items() if key != "num_labels"} | {"label2id": names}
     config["id2label"] = {number: name for name, number in names.items()}
     model = a_model(task="sequence-classification", config=config, class_weights=WEIGHTS)
-    with pytest.raises(LaunchFailed, match="has 3 weights, and there are 4 classes"):
+    with pytest.raises(UserError, match="has 3 weights, and there are 4 classes"):
         models.build(model, attention="eager", dropout=False)
     several = SMALL | {"problem_type": "multi_label_classification"}
     model = a_model(task="sequence-classification", config=several, label_smoothing=0.1)
-    with pytest.raises(LaunchFailed, match="one class for each label, and this model has none"):
+    with pytest.raises(UserError, match="one class for each label, and this model has none"):
         models.build(model, attention="eager", dropout=False)
 
 

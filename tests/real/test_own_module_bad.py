@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from bench.config.model import Model
-from bench.errors import LONGEST_MESSAGE, LaunchFailed
+from bench.errors import LONGEST_MESSAGE, LaunchFailed, UserError
 from tests.support.configs import a_model
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
-from bench.worker.workload.inspect_module import inspect_module  # noqa: E402 - it needs both
+from bench.worker.workload.inspections import inspect_module  # noqa: E402 - it needs both
 
 GOOD = """
 import torch
@@ -164,10 +164,10 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_sentence(mistake: str, tmp_path: Path) -> None:
     code, config, words = MISTAKES[mistake]
-    with pytest.raises(LaunchFailed) as caught:
+    with pytest.raises(UserError) as caught:
         inspect(own(tmp_path, code, **config))
-    assert words in caught.value.message
-    assert len(caught.value.message) < LONGEST_MESSAGE, "it is cut"
+    assert words in str(caught.value)
+    assert len(str(caught.value)) < LONGEST_MESSAGE, "it is cut"
 
 
 def test_checkpointing_is_refused(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_checkpointing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_length_that_is_not_taken_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LaunchFailed, match="seq_len=16 has no effect"):
+    with pytest.raises(UserError, match="seq_len=16 has no effect"):
         inspect(own(tmp_path, GOOD), seq_len=16)
 
 

@@ -10,6 +10,7 @@ import torch
 from bench.results.records import Product, Shape
 from bench.worker import engines
 from bench.worker.observe import products
+from tests.support.configs import a_spec
 from tests.support.fakes import FakeClock
 
 CPU = torch.device("cpu")
@@ -24,9 +25,10 @@ def square(side: int) -> Shape:
 
 
 class Multiplying:
-    """An engine whose products take a scripted time: of each number of rows, or `rate` FLOP/s."""
+    """A training whose products take a scripted time: of each number of rows, or `rate` FLOP/s."""
 
     device = CPU
+    spec = a_spec()
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], rate: float | None = None
@@ -35,9 +37,10 @@ class Multiplying:
         self.seconds = seconds
         self.rate = rate
         self.barriers = 0
+        self.engine = self
         monkeypatch.setattr(products, "WIDTHS", {"cpu": tuple(seconds)})
 
-    def prepare(self, one: torch.Tensor, other: torch.Tensor, device: torch.device) -> Callable[[], None]:
+    def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Callable[[], None]:
         taken = self.seconds.get(one.shape[-2]) if self.rate is None else None
         if taken == 0:
             raise RuntimeError("CUDA out of memory")
@@ -56,7 +59,7 @@ class Multiplying:
         pass
 
     def time(self, *shapes: Shape) -> tuple[list[Product], list[str]]:
-        return products.time_products(self.prepare, shapes, "fp32", cast(Any, self), clock=self.clock)
+        return products.time_products(cast(Any, self), shapes, clock=self.clock)
 
 
 def rates(found: list[Product]) -> dict[Shape, float]:
@@ -107,14 +110,10 @@ def test_an_engine_s_products_are_right_and_timed_within_seconds(name: str) -> N
     engine.wrap(torch.nn.Linear(2, 2), threads=1, checkpointing=False)
     for sides in ((5, 7), (3, 5, 7)):
         one, other = torch.randn(*sides), torch.randn(*sides[:-2], 7, 4)
-        torch.testing.assert_close(engine.prepare_product(one, other, CPU)(), one @ other)
+        torch.testing.assert_close(engine.prepare_product(one, other)(), one @ other)
     shapes = [Shape(batch=1, rows=128, inner=64, columns=512), Shape(batch=8, rows=64, inner=32, columns=64)]
-    found, absent = products.time_products(
-        engine.prepare_product,
-        shapes,
-        "fp32",
-        cast(Any, SimpleNamespace(device=CPU, synchronize=nothing, barrier=nothing)),
-    )
+    training = SimpleNamespace(engine=engine, spec=a_spec(), device=CPU, synchronize=nothing, barrier=nothing)
+    found, absent = products.time_products(cast(Any, training), shapes)
     assert absent == []
     assert set(shapes) <= {one.shape for one in found}
     assert all(1e8 < rate < 1e14 for rate in rates(found).values())

@@ -48,7 +48,7 @@ def test_a_pickle_is_not_read(weights: Path) -> None:
 def test_truncated_weights_are_named(weights: Path) -> None:
     path = weights / "model.safetensors"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(LaunchFailed, match=r"model.pretrained=.*weights \(folder\)"):
+    with pytest.raises(UserError, match=r"model.pretrained=.*weights \(folder\)"):
         build(weights)
 
 

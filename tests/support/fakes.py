@@ -101,14 +101,11 @@ class FakeLosses(list[float]):
 class FakeTraining:
     """Takes exactly `step_seconds` a step and `sync_seconds` a synchronisation, and logs what was called."""
 
-    attention = "eager"
-    parameters = 1000
-    trainable_parameters = 1000
-    padding_share = 0.25  # of the feed, which this is, too
-    host_runtime_bytes = 50 << 20
     imported_at = 0.0
-    loaded_bytes = 4000
-    weights = ""
+    facts: dict[str, Any] = {  # noqa: RUF012
+        **{"attention": "eager", "parameters": 1000, "trainable_parameters": 1000, "padding_share": 0.25},
+        **{"host_runtime_bytes": 50 << 20, "loaded_bytes": 4000, "weights": "", "library": "torch"},
+    }
     absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
 
     def __init__(self, clock: FakeClock, *, step_seconds: float, sync_seconds: float) -> None:

@@ -11,37 +11,24 @@ from bench.config.engine_options import engine_variables
 from bench.worker import load_choice
 from bench.worker.observe.profile_events import EngineProfile
 
-Multiply = Callable[[], object]
-"""Multiplies two matrices that are fixed, once."""
+Multiply = Callable[[], object]  # multiplies two matrices that are fixed, once
 
 
 class TorchEngine(ABC):
-    """Makes a module run its way, by default PyTorch's, and proves afterwards that it did.
+    """Makes a module run its way, by default PyTorch's, and proves afterwards that it did."""
 
-    Attributes:
-        library: what multiplies matrices for it, such as `torch`; its rate is measured once.
-        options: `engine_options` of the backend.
-        model: the module that `wrap` was given.
-        checkpointing: whether `wrap` was asked for it.
-    """
+    library = "torch"  # that multiplies matrices; its rate is measured once
+    options: Mapping[str, Any]  # `engine_options` of the backend
+    model: torch.nn.Module  # that `wrap` was given
+    checkpointing: bool  # as `wrap` was asked
 
-    library = "torch"
-    options: Mapping[str, Any]
-    model: torch.nn.Module
-    checkpointing: bool
-
-    def wrap(
-        self,
-        model: torch.nn.Module,
-        *,
-        threads: int | None,  # noqa: ARG002 - torch's own was set when the process started
-        checkpointing: bool,
-    ) -> torch.nn.Module:
+    def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The module to train; the engine keeps to `threads` CPU threads, or to its own default if None.
 
         With `checkpointing` it recomputes activations in the backward pass instead of keeping them; `model`
         comes with transformers' gradient checkpointing switched on then.
         """
+        del threads  # torch's own was set when the process started
         self.model, self.checkpointing = model, checkpointing
         return model
 
@@ -55,34 +42,18 @@ class TorchEngine(ABC):
 
     @abstractmethod
     def proof(self, loss_function: str) -> dict[str, Any]:
-        """What ran, after the first step.
-
-        Args:
-            loss_function: class name of the first loss's `grad_fn`.
-
-        Raises:
-            LaunchFailed: status `fallback`, if something else ran, or nothing is recomputed that should be.
-        """
+        """What ran in the first step, by the class of its loss's `grad_fn`; `fallback` if not this engine."""
 
     def status_of(self, error: Exception) -> str | None:  # noqa: ARG002 - PyTorch runs what can be built
         """`unsupported` if the error says that the engine cannot run this model, else None."""
         return None
 
-    def prepare_product(
-        self,
-        left: torch.Tensor,
-        right: torch.Tensor,
-        device: torch.device,  # noqa: ARG002 - the matrices are there
-    ) -> Multiply:
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor) -> Multiply:
         """A function that multiplies two matrices, or two batches of them, as the engine does in training.
 
         Nothing is copied or allocated at a call. PyTorch has the second one transposed, as the weights of a
-        Linear are: in 16 bits a CPU may be several times slower otherwise. Asked for after `wrap`.
-
-        Args:
-            left: shape ([batch,] rows, inner), on the device and in the precision of training.
-            right: shape ([batch,] inner, columns).
-            device: of both.
+        Linear are: in 16 bits a CPU may be several times slower otherwise. Asked for after `wrap`, for shapes
+        ([batch,] rows, inner) and ([batch,] inner, columns), on the device and in the precision of training.
         """
         multiply = torch.bmm if left.dim() == 3 else torch.mm
         transposed = right.mT.contiguous().mT

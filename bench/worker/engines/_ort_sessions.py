@@ -8,7 +8,6 @@ from typing import Any
 import onnxruntime
 from onnxruntime.capi import _pybind_state
 from onnxruntime.training.ortmodule import ORTModule
-from onnxruntime.training.ortmodule._graph_execution_manager import GraphExecutionManager
 
 from bench.errors import LaunchFailed
 
@@ -19,10 +18,9 @@ DEVICE_AND_ALLOCATOR = ("device_id", "gpu_external_alloc", "gpu_external_free", 
 
 
 class CheckedSession(onnxruntime.InferenceSession):
-    """A session where it was asked to run: ONNX Runtime itself goes on with the CPU, and only logs why.
+    """A session where it was asked to run, or else `fallback` with the library that is missing.
 
-    Raises:
-        LaunchFailed: status `fallback`, with the library that is missing.
+    ONNX Runtime itself goes on with the CPU, and only logs why.
     """
 
     def __init__(
@@ -71,38 +69,26 @@ def find_missing_library() -> str:
     return words[-1] if words else f"{library.name} can be loaded, but finds no GPU"
 
 
-def limit_threads_of_every_session(threads: int) -> None:
-    """Make every session of this process run on `threads` threads.
+def limit_threads(options: Any, threads: int | None) -> None:
+    """Make a session with these options run on `threads` threads, or else on every core."""
+    if threads is not None:
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1  # nodes run one after the other, as in eager PyTorch
+
+
+def set_session_options(module: ORTModule, *, training: bool, threads: int | None, **wanted: Any) -> None:
+    """Set options and threads of the module's session for training, or of that for evaluation.
 
     ORTModule builds its session options itself, ignores torch's thread count and takes every core; the
-    options are reachable only where it makes them.
+    options are reachable only where it makes them, at the first step. The graph that a session writes has no
+    weights: ORTModule gives them to it as inputs.
     """
-    original = GraphExecutionManager._get_session_config
-
-    def limited(self: GraphExecutionManager) -> tuple[Any, Any, Any]:
-        options, providers, provider_options = original(self)
-        limit_threads_of_session(options, threads)
-        return options, providers, provider_options
-
-    GraphExecutionManager._get_session_config = limited
-
-
-def limit_threads_of_session(options: Any, threads: int) -> None:
-    """Make a session with these options run on `threads` threads."""
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1  # nodes run one after the other, as in eager PyTorch
-
-
-def set_session_options(module: ORTModule, **wanted: Any) -> None:
-    """Set options of the module's training session, which ORTModule makes itself at the first step.
-
-    The graph that a session writes has no weights: ORTModule gives them to it as inputs.
-    """
-    manager = module._torch_module._execution_manager(True)
+    manager = module._torch_module._execution_manager(training)
     original = manager._get_session_config
 
     def changed() -> tuple[Any, Any, Any]:
         options, providers, provider_options = original()
+        limit_threads(options, threads)
         for name, value in wanted.items():
             setattr(options, name, value)
         return options, providers, provider_options

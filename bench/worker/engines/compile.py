@@ -26,10 +26,7 @@ class Engine(TorchEngine):
         torch._inductor.config.cpp.enable_kernel_profile = True
 
     def proof(self, loss_function: str) -> dict[str, Any]:
-        """Graphs, what broke them apart, and how long the compiler took.
-
-        Several graphs are compiled code, too: what stands between them runs eagerly, and is on record.
-        """
+        """Graphs, what broke them apart to run eagerly between them, and how long the compiler took."""
         counters = torch._dynamo.utils.counters
         graphs = int(counters["stats"]["unique_graphs"])
         if not graphs or loss_function != LOSS_FUNCTION:

@@ -24,12 +24,7 @@ from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransi
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
 from bench.worker.engines import Multiply, TorchEngine
-from bench.worker.engines._ort_sessions import (
-    check_every_session,
-    limit_threads_of_every_session,
-    limit_threads_of_session,
-    set_session_options,
-)
+from bench.worker.engines._ort_sessions import check_every_session, limit_threads, set_session_options
 from bench.worker.observe.profile_events import EngineKernel, EngineProfile, merged
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
@@ -43,8 +38,7 @@ RECOMPUTED = "_recompute"
 EXECUTION = "SequentialExecutor::Execute"
 """What ONNX Runtime's profile calls one execution of a part of the graph, forward or backward."""
 
-HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")
-"""Operators that hand over to PyTorch."""
+HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")  # operators that hand over to PyTorch
 
 ELEMENT_TYPES = {
     torch.float32: onnx.TensorProto.FLOAT,
@@ -73,25 +67,21 @@ class Engine(TorchEngine):
         check_every_session()
         patch_missing_loss_hooks()
         keep_buffers_in_export()
-        self.threads = threads
-        if threads is not None:
-            limit_threads_of_every_session(threads)
-        self.checkpointing = checkpointing
+        self.threads, self.checkpointing = threads, checkpointing
         if checkpointing and hasattr(model, "gradient_checkpointing_disable"):
             model.gradient_checkpointing_disable()
-        self.module = ORTModule(model, DebugOptions(log_level=LogLevel.WARNING))
+        wanted: dict[str, Any] = {}
         if self.profiled:
             self.profiles = tempfile.TemporaryDirectory()
-            set_session_options(
-                self.module,
-                enable_profiling=True,
-                profile_file_prefix=str(Path(self.profiles.name) / "session"),
-            )
+            wanted = {"enable_profiling": True, "profile_file_prefix": f"{self.profiles.name}/session"}
         if checkpointing:
             # Only the session has the recomputing nodes; it writes what it executes when it is made.
             self.folder = tempfile.TemporaryDirectory()
             self.executed = Path(self.folder.name) / "executed.onnx"
-            set_session_options(self.module, optimized_model_filepath=str(self.executed))
+            wanted["optimized_model_filepath"] = str(self.executed)
+        self.module = ORTModule(model, DebugOptions(log_level=LogLevel.WARNING))
+        set_session_options(self.module, training=True, threads=threads, **wanted)
+        set_session_options(self.module, training=False, threads=threads)
         return self.module
 
     def enable_own_profile(self) -> None:
@@ -99,10 +89,7 @@ class Engine(TorchEngine):
         self.profiled = True
 
     def own_profile(self) -> EngineProfile:
-        """The session's executions and kernels; ends its profile.
-
-        Operators that hand over to PyTorch are left out: PyTorch's profile has them.
-        """
+        """The session's executions, and its kernels but for those in PyTorch's profile; ends its own."""
         manager = self.module._torch_module._execution_manager(True)
         session = manager._execution_agent._inference_session
         beginning = session.get_profiling_start_time_ns()
@@ -136,19 +123,17 @@ class Engine(TorchEngine):
             "recompute_nodes": self._recompute_nodes(),
         }
 
-    def prepare_product(self, left: torch.Tensor, right: torch.Tensor, device: torch.device) -> Multiply:
+    def prepare_product(self, left: torch.Tensor, right: torch.Tensor) -> Multiply:
         """A session of one node, on as many threads as training has, whose tensors stay where they are."""
         options = onnxruntime.SessionOptions()
-        if self.threads is not None:
-            limit_threads_of_session(options, self.threads)
-        on_cuda = device.type == "cuda"
-        provider = ("CUDAExecutionProvider", {"device_id": device.index or 0})
+        limit_threads(options, self.threads)
+        provider = ("CUDAExecutionProvider", {"device_id": left.device.index or 0})
         session = onnxruntime.InferenceSession(
             product_model(ELEMENT_TYPES[left.dtype]).SerializeToString(),
             options,
-            providers=[provider if on_cuda else "CPUExecutionProvider"],
+            providers=[provider if left.is_cuda else "CPUExecutionProvider"],
         )
-        result = torch.empty(*left.shape[:-1], right.shape[-1], dtype=left.dtype, device=device)
+        result = left.new_empty(*left.shape[:-1], right.shape[-1])
         binding = session.io_binding()
         for name, tensor in (("left", left), ("right", right)):
             binding.bind_ortvalue_input(name, share_tensor(tensor))
@@ -242,11 +227,9 @@ def keep_buffers_in_export() -> None:
 
 
 def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineProfile:
-    """What the events of a session's profile say, by the machine's clock.
+    """What the events of a session's whole profile say, by the machine's clock.
 
-    Args:
-        events: of the whole profile; their times are microseconds since its beginning.
-        beginning: in nanoseconds of the machine's clock.
+    Their times are microseconds since its `beginning`, in nanoseconds of that clock.
     """
     executions, kernels = [], []
     for event in events:

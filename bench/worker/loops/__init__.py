@@ -4,3 +4,48 @@ A module's class `Loop` does what a sharding does (`bench.worker.sharding.Shardi
 wraps the module, makes a step and proves what ran. All of these loops train by DDP; `SHARDINGS_OF_LOOPS` of
 `bench/config/choices.py` says which have DeepSpeed, too.
 """
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
+from bench.worker import optimizers, sharding
+from bench.worker.optimizers import class_path
+from bench.worker.sharding import gradients_of, norm_of_gradients, trained
+
+
+class WatchedLoop(sharding.Sharding):
+    """Gradients are watched just before the optimizer's step; without a scale, since no loop here scales."""
+
+    def __init__(self, module: torch.nn.Module, spec: WorkerSpec) -> None:
+        if spec.precision.initial_scale is not None:
+            raise LaunchFailed(
+                "unsupported",
+                "loops other than the bare one are not tried with the scaled loss of fp16; "
+                "choose precision=bf16 or fp32",
+            )
+        self.loop = spec.loop
+        self.model = module
+        if spec.sharding == "ddp":  # DeepSpeed's shardings make it by themselves
+            self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)
+            self.optimizer.register_step_pre_hook(self._watch)
+
+    def _watch(self, *_: Any) -> None:
+        """Look at the gradients, if somebody wants to know them; whatever the loop did is done by then."""
+        if self.watches_gradient:
+            self.gradient_norm = float(norm_of_gradients(self.model))
+        if self.gradient_reader is not None:
+            self.gradient_reader(gradients_of(self.model))
+
+    def save_state(self, folder: Path) -> None:  # noqa: ARG002 - nothing is written
+        """Refuse it as unsupported."""
+        raise LaunchFailed("unsupported", f"loop={self.loop} keeps checkpoints of its own")
+
+    load_state = save_state
+
+    def prove(self, loop: object, version: str, wrapped: torch.nn.Module) -> dict[str, Any]:
+        """The loop's class and version, and the class of the module that it calls."""
+        return {"class": class_path(wrapped), "loop": class_path(loop), "version": version}

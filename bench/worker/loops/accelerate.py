@@ -8,7 +8,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs
 
 from bench.launch.spec import WorkerSpec
-from bench.worker.loops._watched import WatchedLoop
+from bench.worker.loops import WatchedLoop
 from bench.worker.sharding import Batch, mean_of
 
 

@@ -14,12 +14,10 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from bench.config.choices import DEEPSPEED
 from bench.launch.spec import WorkerSpec
 from bench.worker import load_choice
-from bench.worker.loops._watched import WatchedLoop
+from bench.worker.loops import WatchedLoop
 from bench.worker.sharding import Batch, mean_of
 
-ENDLESS = 10**9
-"""Optimizer steps of a training that nobody lets come to its end."""
-
+ENDLESS = 10**9  # optimizer steps of a training that nobody lets come to its end
 
 NOTHING_CLIPPED = 1e9
 """A gradient's norm that none has. By default Trainer computes the norm at every step and clips at 1;
@@ -44,12 +42,10 @@ class Steps(TrainerCallback):
         self.ended = ended
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """The model is wrapped; no batch is taken yet."""
+        """The model is wrapped and no batch is taken yet, or the weights are updated."""
         self.ended.put(None)
 
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        """The weights are updated."""
-        self.ended.put(None)
+    on_step_end = on_train_begin
 
 
 class KeepsLosses(Trainer):

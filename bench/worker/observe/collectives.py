@@ -32,8 +32,7 @@ WHOLE = {
 }
 """For operators that their kind does not name: the kind, and which argument is the whole tensor."""
 
-NOT_SENT = ("wait_tensor", "barrier", "monitored_barrier_")
-"""Operators that send no tensor."""
+NOT_SENT = ("wait_tensor", "barrier", "monitored_barrier_")  # operators that send no tensor
 
 WARM_UPS, WINDOW, FEWEST, MOST = 2, 0.3, 5, 50
 """Repetitions that do not count, seconds in which others do, and how many these are."""

@@ -45,10 +45,7 @@ def count_step(spec: WorkerSpec, batch: Batch) -> FlopsCounted:
     is done element by element, and not the optimizer.
 
     Shapes suffice for that, so nothing is computed and no memory is taken (torch's FakeTensorMode). Where
-    shapes depend on data, as with mixtures of experts, the model really runs.
-
-    Raises:
-        ValueError: it has to be built for real and is too large for that.
+    shapes depend on data, as with mixtures of experts, the model really runs: a `ValueError` if too large.
     """
     batches = [{name: torch.cat([value] * times) for name, value in batch.items()} for times in (1, 2)]
     mode = FakeTensorMode()

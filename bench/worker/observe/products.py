@@ -7,46 +7,31 @@ as they do in training.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from bench.results.records import Product, Shape
-from bench.worker.engines import Multiply
 from bench.worker.rank.training import Training
 from bench.worker.workload.precision import SIXTEEN_BITS
 
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
 """Widths of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
 
-WARM_UP, WINDOW = 0.1, 0.15
-"""Seconds of each shape, before and while readings count."""
+WARM_UP, WINDOW = 0.1, 0.15  # seconds of each shape, before and while readings count
 
 READING = 0.01
 """Seconds between two looks at the clock, about, so that waiting for a GPU takes next to nothing of them."""
 
-Prepare = Callable[[torch.Tensor, torch.Tensor, torch.device], Multiply]
-"""`prepare_product` of an engine."""
-
 
 def time_products(
-    prepare: Prepare,
-    shapes: Sequence[Shape],
-    precision: str,
-    training: Training,
-    clock: Callable[[], float] = time.perf_counter,
+    training: Training, shapes: Sequence[Shape], clock: Callable[[], float] = time.perf_counter
 ) -> tuple[list[Product], list[str]]:
-    """The quickest products of large squares and of every one of `shapes`, and why some are missing.
+    """The engine's quickest products of large squares and of every one of `shapes`, and why some are missing.
 
     Whatever happens, every rank comes to as many barriers.
-
-    Args:
-        prepare: makes an engine's product of two matrices.
-        shapes: of the workload's products.
-        precision: as in `bench.config.choices.PRECISIONS`.
-        training: of this rank; only its device and its waiting matter.
-        clock: seconds; tests give their own.
     """
-    timer = _Timer(prepare, SIXTEEN_BITS.get(precision, torch.float32), training, clock)
+    timer = _Timer(training, clock)
     squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[training.device.type]]
     products: list[Product] = []
     failed: dict[str, list[str]] = {}  # shapes, by what went wrong
@@ -63,13 +48,9 @@ def time_products(
 
 
 class _Timer:
-    """Times one shape after the other and knows the best rate so far; arguments as of `time_products`."""
+    """Times one shape after the other and knows the best rate so far."""
 
-    def __init__(
-        self, prepare: Prepare, dtype: torch.dtype, training: Training, clock: Callable[[], float]
-    ) -> None:
-        self._prepare = prepare
-        self._dtype = dtype
+    def __init__(self, training: Training, clock: Callable[[], float]) -> None:
         self._training = training
         self._clock = clock
         self._best: Product | None = None
@@ -84,7 +65,7 @@ class _Timer:
         end_of_warm_up = clock() + WARM_UP
         end = end_of_warm_up + WINDOW
         multiplied = self._cut(shape)
-        multiply = self._prepare(*self._matrices(multiplied), self._training.device)
+        multiply = self._training.engine.prepare_product(*self._matrices(multiplied))
 
         def read(products: int) -> float:
             self._training.synchronize()
@@ -126,7 +107,6 @@ class _Timer:
 
     def _matrices(self, shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
         batch = (shape.batch,) if shape.batch > 1 else ()
-        return (
-            torch.randn(*batch, shape.rows, shape.inner, device=self._training.device, dtype=self._dtype),
-            torch.randn(*batch, shape.inner, shape.columns, device=self._training.device, dtype=self._dtype),
-        )
+        dtype = SIXTEEN_BITS.get(self._training.spec.precision.name, torch.float32)
+        draw = partial(torch.randn, device=self._training.device, dtype=dtype)
+        return draw(*batch, shape.rows, shape.inner), draw(*batch, shape.inner, shape.columns)

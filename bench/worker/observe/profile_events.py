@@ -15,19 +15,15 @@ from operator import attrgetter
 from bench.errors import LaunchFailed
 from bench.results.operator_kinds import HOST, Operator
 
-Interval = tuple[int, int]
-"""Start and end, in nanoseconds of the machine's clock."""
-
-Key = tuple[str, str, str]
-"""Library, part of the step, operator."""
+Interval = tuple[int, int]  # start and end, in nanoseconds of the machine's clock
+Key = tuple[str, str, str]  # library, part of the step, operator
 
 STARTS = attrgetter("start")
 
 TOLERANCE_NS = 10_000
 """By which the clocks of two profiles may differ: about as long as a launch on a device takes."""
 
-STEP = "bench.step"
-"""What the profile calls a step of ours."""
+STEP = "bench.step"  # what the profile calls a step of ours
 
 OPTIMIZER = "Optimizer.step#"
 """The beginning of the name that torch gives to an optimizer's whole step."""
@@ -35,8 +31,7 @@ OPTIMIZER = "Optimizer.step#"
 ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
 """Calls into an engine with a profile of its own: the forward and the backward pass."""
 
-COPIES = ("Memcpy", "Memset")
-"""Beginnings of the names of what moves or fills memory."""
+COPIES = ("Memcpy", "Memset")  # beginnings of the names of what moves or fills memory
 
 _CUDA_CALL = re.compile(r"cu(da)?[A-Z]")
 """The beginning of the name of a call of CUDA, whose number is one of CUDA's, not of torch's."""
@@ -204,9 +199,7 @@ class Spent:
     def add_work(self, works: Iterable[Work], kernels: Sequence[EngineKernel] = ()) -> None:
         """Add what a device did; an operator that did several things in one call was called once.
 
-        Args:
-            works: of one step, or all that an engine started.
-            kernels: of the engine, in order: of two clocks, what was started during one is that one's.
+        Of an engine's works, what was started during one of its kernels, by another clock, is that kernel's.
         """
         seen: set[tuple[Key, int]] = set()
         for work in works:

@@ -25,17 +25,10 @@ from bench.results.step_parts import (
 from bench.worker.rank.training import Training
 from bench.worker.sharding import Batch, ddp, trained
 
-APART = ("ddp",)
-"""Shardings under which a rank can train apart from the others, and updates all parameters."""
-
-WARM_UPS = 2
-"""Steps before any is timed; the first of them lays the gradients where they will stay."""
-
-KINDS = 3
-"""How many kinds of steps take turns: together, apart, and apart in parts."""
-
-MOST_POINTS = 24
-"""At which `ReadyGradients` are kept."""
+APART = ("ddp",)  # shardings under which a rank can train apart from the others, and updates all parameters
+WARM_UPS = 2  # steps before any is timed; the first of them lays the gradients where they will stay
+KINDS = 3  # how many kinds of steps take turns: together, apart, and apart in parts
+MOST_POINTS = 24  # at which `ReadyGradients` are kept
 
 
 class _Clock:
@@ -68,10 +61,7 @@ def time_parts(training: Training, times: int) -> tuple[list[TimedPart], list[Re
     """The parts of steps, of which there are so many of each kind, after `WARM_UPS`.
 
     Of every three steps one is timed as ranks take it together, one as a whole of ranks apart, and one in
-    parts, whose clocks wait for the device.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if the sharding's ranks cannot train apart.
+    parts, whose clocks wait for the device. `unsupported` if the sharding's ranks cannot train apart.
     """
     sharding = training.sharding
     if training.spec.sharding not in APART or not isinstance(sharding, ddp.Sharding):

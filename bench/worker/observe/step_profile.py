@@ -34,8 +34,7 @@ from bench.worker.observe.profile_events import (
 )
 from bench.worker.rank.training import Training
 
-SETTLING_SECONDS = 0.05
-"""After a step, for other threads to write the end of their events."""
+SETTLING_SECONDS = 0.05  # after a step, for other threads to write the end of their events
 
 COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 """Beginnings of the names of what the communication library's own threads do."""
@@ -43,8 +42,7 @@ COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 FIRST_BYTES = 128 << 20
 """What is taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
 
-MISSED_BYTES = 4 << 20
-"""What a step may still take from the system: 4 ms on a slow machine."""
+MISSED_BYTES = 4 << 20  # what a step may still take from the system: 4 ms on a slow machine
 
 SHARE_OF_FREE = 0.5
 """All processes together take at most this share of what is free at first: where small things come to lie at
@@ -68,9 +66,6 @@ class StepProfiler:
 
         Returns whether no profiled step took much memory from the system. If the round is not counted, it is
         for warming up and in no figure.
-
-        Raises:
-            LaunchFailed: status `unsupported`, if the profiler does not see what the device does.
         """
         this_round, settled = _Round(), True
         for number, batch in enumerate(self._training.steps(2 * steps)):
@@ -94,11 +89,7 @@ class StepProfiler:
         return settled
 
     def finish(self) -> list[ProfiledRound]:
-        """What the counted steps of each round were spent on; ends the profile of the engine's own, too.
-
-        Raises:
-            LaunchFailed: status `unsupported`, if the engine's profile does not fit torch's.
-        """
+        """What the counted steps of each round were spent on; ends the profile of the engine's own, too."""
         if any(each.engine_calls for each in self._rounds):
             own = self._training.engine.own_profile()
             for each in self._rounds:
@@ -237,9 +228,7 @@ class HeapRoom:
     A profiler, torch's and ONNX Runtime's alike, keeps its events in the heap, between large tensors, which
     then no longer fit where they were. Memory that is new to the process costs far more than what is computed
     in it: with a GPT-2 of two layers, 100 MiB of it add 100 ms to a step of 400 ms, whichever operator needs
-    it. Steps that are timed without a profiler take next to none.
-
-    So many `processes` do so on this machine.
+    it. Steps that are timed without a profiler take next to none. So many `processes` do so on this machine.
     """
 
     def __init__(self, processes: int) -> None:

@@ -1,5 +1,1 @@
-"""Training as on a device: ONNX Runtime steps graphs that were made beforehand, and torch is not there.
-
-`prepare` makes them, with torch, in a process of its own; `training` steps them; `rank` answers the
-coordinator as every rank does.
-"""
+"""Training as on a device: `prepare` makes graphs with torch, `training` steps them where torch is not."""

@@ -16,16 +16,9 @@ from bench.worker.on_device.training import import_runtime, naming_missing_kerne
 
 
 def average(checkpoints: Sequence[Path], graph: Path, out: Path, samples: Sequence[float] = ()) -> None:
-    """Write a checkpoint whose weights are the mean of others'.
+    """Write a checkpoint whose weights are the mean of others'; `UserError` if they do not belong together.
 
-    Args:
-        checkpoints: of ONNX Runtime, of one model.
-        graph: the training model, without which ONNX Runtime 1.19.2 writes no weight into a checkpoint.
-        out: where the mean goes.
-        samples: that each was trained on; the same for all by default.
-
-    Raises:
-        UserError: they do not belong together.
+    Without the training model, `graph`, ONNX Runtime 1.19.2 writes no weight into a checkpoint.
     """
     runtime = import_runtime()
     states = [runtime.CheckpointState.load_checkpoint(path) for path in checkpoints]

@@ -1,23 +1,20 @@
 """The files that training as on a device starts from, and what is written beside them about them."""
 
-from pathlib import Path
+from typing import Any
 
 import msgspec
 
 TRAINING, OPTIMIZER, CHECKPOINT = "training_model.onnx", "optimizer_model.onnx", "checkpoint"
 """What `onnxruntime.training.artifacts.generate_artifacts` calls them."""
 
-ARTIFACTS = (TRAINING, OPTIMIZER, CHECKPOINT)
+ARTIFACTS = (TRAINING, OPTIMIZER, CHECKPOINT)  # what a device has to have
 BATCHES = "batches.safetensors"
 
 
 class DeviceFiles(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What is known of the model and its data where the artifacts are made."""
 
-    attention: str  # of the model
-    parameters: int  # of the model, tied ones counted once
-    trainable: int
-    padding_share: float | None  # of the batches; None where samples have no length
+    facts: dict[str, Any]  # by the names of `bench.launch.messages.Built`
     batches: int  # how many distinct ones there are
     parts: int  # in which the batches of the others were divided
     inputs: list[str]  # of the training model, in order
@@ -28,8 +25,3 @@ class DeviceFiles(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 def batch_key(number: int, name: str) -> str:
     """The key of a batch's input in the file of all batches."""
     return f"{number} {name}"
-
-
-def artifact_bytes(folder: Path) -> int:
-    """Bytes on disk of what a device has to have."""
-    return sum((folder / name).stat().st_size for name in ARTIFACTS)

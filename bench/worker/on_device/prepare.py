@@ -34,12 +34,8 @@ leaves out."""
 
 EXPORTED = "forward.onnx"
 
-RUNNING = "running_mean"
-"""The end of the name of a batch norm's statistics."""
-
-UPDATE = "AdamWOptimizer"
-"""The operator of the optimizer model that updates weights."""
-
+RUNNING = "running_mean"  # the end of the name of a batch norm's statistics
+UPDATE = "AdamWOptimizer"  # the operator of the optimizer model that updates weights
 
 MODE, TORCH_MODE = "adam_mode", 0
 """The attribute of `UPDATE` that says whose AdamW it is, and its value for torch's (ONNX Runtime's
@@ -55,11 +51,7 @@ class FirstOutput(onnxblock.Block):
 
 
 def prepare(folder: Path, spec_path: Path) -> DeviceFiles:
-    """Write artifacts and batches into `folder`, and return what is known of them.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if ONNX Runtime cannot train this model so.
-    """
+    """Write artifacts and batches into `folder`, and return what is known of them, or else `unsupported`."""
     gc.disable()  # it would only cost time
     spec = WorkerSpec.load(spec_path)
     onnxruntime.set_default_logger_severity(3)  # else a line for every optimisation that it tries
@@ -90,10 +82,7 @@ def prepare(folder: Path, spec_path: Path) -> DeviceFiles:
         folder / BATCHES,
     )
     return DeviceFiles(
-        attention=models.attention_of(model, spec.attention),
-        parameters=models.parameter_count(model),
-        trainable=models.parameter_count(model, trainable=True),
-        padding_share=feed.padding_share,
+        facts=models.facts_of(model, spec.attention) | {"padding_share": feed.padding_share},
         batches=len(batches) // spec.accumulate,
         parts=spec.accumulate,
         inputs=inputs,
@@ -161,10 +150,7 @@ def _update_as_torch_does(path: Path) -> dict[str, float | int]:
     """Switch the optimizer model to torch's AdamW; the attributes of its updates, read back from the file.
 
     It comes with that of older transformers, which adds eps before the bias is corrected and decays weights
-    after the update.
-
-    Raises:
-        LaunchFailed: not all updates have the same attributes.
+    after the update. `LaunchFailed` if not all updates have the same attributes.
     """
     model = onnx.load(path)
     for node in model.graph.node:

@@ -1,8 +1,4 @@
-"""A rank's training as on a device: artifacts are loaded and stepped by ONNX Runtime's training API.
-
-What the timed process of every other backend imports, torch first of all, is not imported here, and could
-not be.
-"""
+"""A rank's training as on a device: artifacts are loaded and stepped by ONNX Runtime's API, without torch."""
 
 import os
 import sys
@@ -22,37 +18,21 @@ from safetensors.numpy import load_file
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import host_bytes
-from bench.worker.on_device.files import (
-    BATCHES,
-    CHECKPOINT,
-    OPTIMIZER,
-    TRAINING,
-    DeviceFiles,
-    artifact_bytes,
-    batch_key,
-)
+from bench.worker.on_device import files
+from bench.worker.on_device.files import CHECKPOINT, DeviceFiles
 from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining
 from bench.worker.state.tensor_differences import compare, norm
 
-NOT_HERE = ("torch", "transformers")
-"""What a device does not have."""
+NOT_HERE = ("torch", "transformers")  # what a device does not have
 
 NOT_IMPLEMENTED = "NOT_IMPLEMENTED : "
 """Before the reason in ONNX Runtime's message about an operator without a kernel."""
 
-Inputs = list[Any]
-"""ONNX Runtime's values of a micro-batch, in the order of the training model's inputs."""
+Inputs = list[Any]  # ONNX Runtime's values of a micro-batch, in the order of the training model's inputs
 
 
 class DeviceTraining(AnyTraining):
-    """Artifacts, loaded and ready to step.
-
-    `bench.worker.on_device.prepare` has made them in `folder`. Batches and the first checkpoint are read
-    once, the graphs again when a checkpoint is loaded.
-    """
-
-    library = "onnxruntime on a device"
-    """What multiplies matrices: the same as ORTModule's, but no product is timed alone here."""
+    """The artifacts that `bench.worker.on_device.prepare` has made in `folder`, loaded and ready to step."""
 
     def __init__(self, spec: WorkerSpec, folder: Path, prepared: DeviceFiles) -> None:
         self.spec = spec
@@ -61,15 +41,16 @@ class DeviceTraining(AnyTraining):
         self._prepared = prepared
         self._api = import_runtime()
         self.imported_at = time.perf_counter()
-        self.host_runtime_bytes = host_bytes()
+        runtime_bytes = host_bytes()
         self._open(folder / CHECKPOINT)
-        self.parameters = self._prepared.parameters
-        self.trainable_parameters = self._prepared.trainable
-        self.attention = self._prepared.attention
-        self.loaded_bytes = artifact_bytes(folder)
-        self.weights = ""  # the reference's row says it
+        self.facts = {
+            **prepared.facts,
+            "loaded_bytes": sum((folder / name).stat().st_size for name in files.ARTIFACTS),
+            "weights": "",  # the reference's row says it
+            "host_runtime_bytes": runtime_bytes,
+            "library": "onnxruntime on a device",  # as ORTModule's, but no product is timed alone
+        }
         self.feed = self.engine = self
-        self.padding_share = self._prepared.padding_share
         self._batches = self._read_batches()
         self._next: Iterator[Inputs] = cycle(self._batches)
         self.watches_gradient = False
@@ -87,16 +68,16 @@ class DeviceTraining(AnyTraining):
         options.log_severity_level = 3  # its warnings are about initializers that its own artifacts leave
         self._state = runtime.CheckpointState.load_checkpoint(checkpoint)
         with naming_missing_kernels():
-            self._module = runtime.Module(self._folder / TRAINING, self._state, session_options=options)
-        self._optimizer = runtime.Optimizer(self._folder / OPTIMIZER, self._module)
+            self._module = runtime.Module(self._folder / files.TRAINING, self._state, session_options=options)
+        self._optimizer = runtime.Optimizer(self._folder / files.OPTIMIZER, self._module)
         self._optimizer.set_learning_rate(self.spec.adam.lr)
 
     def _read_batches(self) -> list[Inputs]:
-        arrays = load_file(self._folder / BATCHES)
-        self.first_batch = {name: arrays[batch_key(0, name)] for name in self._prepared.inputs}
+        arrays = load_file(self._folder / files.BATCHES)
+        self.first_batch = {name: arrays[files.batch_key(0, name)] for name in self._prepared.inputs}
         value = self._api.OrtValue.ortvalue_from_numpy
         return [
-            [value(arrays[batch_key(number, name)]) for name in self._module.input_names()]
+            [value(arrays[files.batch_key(number, name)]) for name in self._module.input_names()]
             for number in range(self._prepared.batches * self._prepared.parts)
         ]
 
@@ -220,10 +201,7 @@ def in_a_child(compute: Callable[[], int]) -> int:
     """A number that a copy of this process computes.
 
     What is read from ONNX Runtime is copied, a checkpoint several times over, and the heap would keep that
-    room: it would be a part of every later peak.
-
-    Raises:
-        OSError: it could not, such as for lack of room on the disk.
+    room: it would be a part of every later peak. An `OSError` says why it could not, such as for a full disk.
     """
     reading, writing = os.pipe()
     child = os.fork()

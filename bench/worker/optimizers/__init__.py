@@ -17,8 +17,7 @@ from bench.config.training import Adam
 from bench.errors import LaunchFailed
 from bench.worker import load_choice
 
-HYPERPARAMETERS = ("lr", "betas", "eps", "weight_decay")
-"""By torch's names."""
+HYPERPARAMETERS = ("lr", "betas", "eps", "weight_decay")  # by torch's names
 
 ASKED = {"adamw_forloop": "for-loop", "adamw_foreach": "foreach", "adamw_fused": "fused"}
 """Which of torch's implementations an optimizer asks for; `adamw` leaves the choice to torch."""
@@ -58,16 +57,10 @@ def _hyperparameters(module: ModuleType, adam: Adam) -> dict[str, Any]:
 def proof(
     optimizer: torch.optim.Optimizer, *, name: str, adam: Adam, updated: Iterable[torch.Tensor]
 ) -> dict[str, Any]:
-    """Class, implementation and every hyperparameter of the optimizer that runs, unwrapped.
+    """Class, implementation and every hyperparameter of the optimizer that runs, built by `name` with `adam`.
 
-    Args:
-        optimizer: built by `name` with the hyperparameters `adam`.
-        name: of its module.
-        adam: as configured.
-        updated: what it updates on this rank. ZeRO stage 3 has that in no group between steps.
-
-    Raises:
-        LaunchFailed: a hyperparameter is not the configured one, or the implementation not the one asked for.
+    `LaunchFailed` if one is not as configured. `updated` is what it updates on this rank: ZeRO stage 3 has
+    that in no group between steps.
     """
     groups = [
         {key: _plain(value) for key, value in group.items() if key != "params"}

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from bench.errors import LONGEST_MESSAGE, LaunchFailed
+from bench.errors import LONGEST_MESSAGE, LaunchFailed, UserError
 from bench.launch.fate import last_error, tells_of_memory
 from bench.launch.lifeline import die_with
 from bench.launch.messages import Failed, ModelExported
@@ -28,13 +28,7 @@ T = TypeVar("T")
 
 
 def ask_child(module: str, folder: Path, answer: type[T], *arguments: Path) -> T:
-    """Run `python -m MODULE PARENT FOLDER ARGUMENT …`, which calls `answer_parent`, and wait for its answer.
-
-    It answers with a tagged struct in `folder`.
-
-    Raises:
-        LaunchFailed: it failed, with its reason.
-    """
+    """Run `python -m MODULE PARENT FOLDER ARGUMENT …`, which calls `answer_parent`; return its answer."""
     command = [sys.executable, "-m", module, str(os.getpid()), str(folder), *map(str, arguments)]
     ended = subprocess.run(command, check=False)
     if ended.returncode != 0:
@@ -55,18 +49,7 @@ def request_export(
     trained: Mapping[str, Any],
     batch: Mapping[str, Any],
 ) -> ModelExported:
-    """Write down what was trained and have it exported.
-
-    Args:
-        folder: where the exported model, its inputs and its outputs go.
-        spec: what was trained; the weights that it began with are still there.
-        save_file: of safetensors, for arrays or for tensors.
-        trained: weights and buffers by their names in the model; the others are as they were.
-        batch: a micro-batch, for the inputs.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if the exporter cannot do it.
-    """
+    """Write down what was trained, by its names in the model, and have it exported with a batch's inputs."""
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(folder / SPEC)
     save_file(dict(trained), folder / TRAINED)
@@ -80,9 +63,8 @@ def request_export(
 def answer_parent(compute: Callable[..., object], *, refusal: str) -> NoReturn:
     """Compute what the parent has asked for, write that or a failure down, and end the process.
 
-    Args:
-        compute: gets the paths of the command line, the first of them the folder for the answer.
-        refusal: the beginning of what is said of an error that tells of nothing else.
+    `compute` gets the paths of the command line, the first of them the folder for the answer. A `refusal`
+    begins the sentence about an error that tells of nothing else.
     """
     die_with(int(sys.argv[1]))
     paths = [Path(argument) for argument in sys.argv[2:]]
@@ -92,26 +74,23 @@ def answer_parent(compute: Callable[..., object], *, refusal: str) -> NoReturn:
         raise  # such as a full disk, whose message names the file
     except Exception as error:
         traceback.print_exc()
-        answer = _describe(error, refusal)
+        status, line = status_of(error), in_a_line(error)
+        message = line if status else f"{refusal}: {line}"
+        answer = Failed(status or "unsupported", message, traceback.format_exc())
     (paths[0] / ANSWER).write_bytes(msgspec.json.encode(answer))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # ONNX Runtime's blocks complain when an interpreter ends
 
 
-def _describe(error: Exception, refusal: str) -> Failed:
+def status_of(error: Exception) -> str | None:
+    """The status that an error means under every engine; None if only the engine can tell."""
     if isinstance(error, LaunchFailed):
-        return Failed(error.status, error.message, error.details)
-    line = in_a_line(error)
-    if is_out_of_memory(error):
-        return Failed("oom", line, traceback.format_exc())
-    return Failed("unsupported", f"{refusal}: {line}", traceback.format_exc())
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error says that there is no memory left, on the host or on a device."""
+        return error.status
+    if isinstance(error, UserError):
+        return "crashed"
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or tells_of_memory(str(error))
+    return "oom" if named or tells_of_memory(str(error)) else None
 
 
 _BEFORE_REASON = re.compile(
@@ -125,7 +104,14 @@ Some conditions have no reason; then the condition stays.
 
 
 def in_a_line(error: Exception) -> str:
-    """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters."""
+    """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters.
+
+    What the harness itself raises is a sentence, also where a loader's worker has put a traceback before it.
+    """
+    if isinstance(error, LaunchFailed):
+        return error.message
+    if isinstance(error, UserError):
+        return str(error).strip().splitlines()[-1].removeprefix(f"{UserError.__module__}.UserError: ")
     words = _BEFORE_REASON.sub("", str(error), count=1).strip()
     if len(words) > LONGEST_MESSAGE:
         words = last_error(words) or words.strip().splitlines()[0]

@@ -3,33 +3,19 @@
 import torch
 import torch.distributed
 
-from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
-from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload import text_windows
 from bench.worker.workload.feeds import tensors
 
-AT_ONCE = 8
-"""Samples in a forward pass."""
+AT_ONCE = 8  # samples in a forward pass
 
 
 class Evaluation:
-    """Evaluates this rank's share of the held-out samples, the same ones each time.
-
-    The model is the one that is trained, under its own names and without what wraps it.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if no rank has all the weights.
-    """
+    """Evaluates the trained model on this rank's share of the held-out samples, the same ones each time."""
 
     def __init__(self, spec: WorkerSpec, model: torch.nn.Module, *, rank: int, device: torch.device) -> None:
-        if spec.sharding in WITHOUT_WHOLE_WEIGHTS:
-            raise LaunchFailed(
-                "unsupported",
-                f"sharding={spec.sharding} leaves no rank the whole weights that a held-out loss needs",
-            )
         assert spec.seq_len is not None, (
             "its tasks have lengths; bench.measure.plan.preflight_dataset sees to it"
         )

@@ -22,16 +22,11 @@ from bench.setup.recipes import MKL_LIBRARY
 HOLDS_BACK = "Intel(R) Architecture processors"
 """How MKL calls a CPU that Intel did not make; on its full path it names the instructions in this place."""
 
-WIDTH = 64
-"""Width of the matrices that are multiplied to make MKL speak: next to no work."""
+WIDTH = 64  # width of the matrices that are multiplied to make MKL speak: next to no work
 
 
 def proof(blas: str) -> dict[str, Any]:
-    """What multiplies this process's matrices, and which path it takes.
-
-    Raises:
-        LaunchFailed: status `fallback`, if device.blas asks for the full path and MKL does not take it.
-    """
+    """What multiplies this process's matrices, and its path; `fallback` if device.blas asks for another."""
     library = Path(MKL_LIBRARY).name
     path = path_of_mkl()
     preloaded = library in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")

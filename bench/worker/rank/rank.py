@@ -17,34 +17,20 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank.child import in_a_line, is_out_of_memory
+from bench.worker.rank.child import in_a_line, status_of
 from bench.worker.state import checkpoint_files
 
 TORCH_PEAKS = ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes")
 
 
 class AnyTraining(Protocol):
-    """A model that is ready to step. Without more words it is trained on one rank of a CPU, without torch.
+    """A model that is ready to step. Without more words it is trained on one rank of a CPU, without torch."""
 
-    Attributes:
-        imported_at: what `time.perf_counter` said when all libraries were imported, before there was a model.
-        loaded_bytes: of the files that it starts from.
-        weights: what of a checkpoint was not used, and what was new for the task.
-        absent: why a figure of `torch_peaks` is None, by its name.
-        feed: where batches come from, a `bench.worker.workload.feeds.Feed`.
-        engine: what executes; it has `library` and `status_of` of `bench.worker.engines.TorchEngine`.
-    """
-
-    imported_at: float
-    host_runtime_bytes: int | None
-    loaded_bytes: int
-    attention: str
-    weights: str
-    parameters: int
-    trainable_parameters: int
-    absent: dict[str, str]
-    feed: Any
-    engine: Any
+    imported_at: float  # by `time.perf_counter`: all libraries were imported, and there was no model yet
+    facts: dict[str, Any]  # of the model and its batches, by the names of `messages.Built`
+    absent: dict[str, str]  # why a figure of `torch_peaks` is None, by its name
+    feed: Any  # a `bench.worker.workload.feeds.Feed`
+    engine: Any  # with `status_of` of `bench.worker.engines.TorchEngine`
 
     def steps(self, count: int) -> Iterable[Any]:
         """The micro-batches of the next `count` steps; a loader's are made while they are taken."""
@@ -109,19 +95,11 @@ class Rank(ABC):
     """Answers the requests of `bench.launch.messages`; imports no framework.
 
     A request is answered by the method that is called like its tag, with the request's fields as arguments.
-    What only some ranks can do is a method of theirs alone.
-
-    Args:
-        spec: what is trained, and how.
-        rank: among all ranks of the group.
-        local_rank: among those on this machine.
-        clock: seconds; tests give their own.
     """
 
     training: AnyTraining
 
-    refusals: ClassVar[Mapping[str, str]] = {}
-    """Why there is no method for a request, by the request's name."""
+    refusals: ClassVar[Mapping[str, str]] = {}  # why there is no method for a request, by the request's name
 
     def __init__(
         self, spec: WorkerSpec, *, rank: int, local_rank: int, clock: Callable[[], float] = time.perf_counter
@@ -165,16 +143,7 @@ class Rank(ABC):
         training.barrier()
         seconds = self.clock() - start
         return messages.Built(
-            **self._figures(seconds),
-            import_seconds=training.imported_at - start,
-            loaded_bytes=training.loaded_bytes,
-            attention=training.attention,
-            parameters=training.parameters,
-            trainable_parameters=training.trainable_parameters,
-            padding_share=training.feed.padding_share,
-            host_runtime_bytes=training.host_runtime_bytes,
-            weights=training.weights,
-            library=training.engine.library,
+            **self._figures(seconds), **training.facts, import_seconds=training.imported_at - start
         )
 
     def first_step(self) -> messages.FirstStepTaken:
@@ -279,12 +248,8 @@ class Rank(ABC):
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""
-        if isinstance(error, LaunchFailed):
-            return error.status
-        if is_out_of_memory(error):
-            return "oom"
         training = getattr(self, "training", None)
-        return (training and training.engine.status_of(error)) or "crashed"
+        return status_of(error) or (training and training.engine.status_of(error)) or "crashed"
 
 
 def serve(channel: Channel, rank: Rank) -> int:
@@ -302,9 +267,7 @@ def serve(channel: Channel, rank: Rank) -> int:
         except Exception as error:
             traceback.print_exc()
             answer = messages.Failed(
-                status=rank.status_of(error),
-                message=error.message if isinstance(error, LaunchFailed) else in_a_line(error),
-                details=traceback.format_exc(),
+                status=rank.status_of(error), message=in_a_line(error), details=traceback.format_exc()
             )
         try:
             channel.send(answer)

@@ -94,10 +94,7 @@ class TorchRank(Rank):
         )
 
     def count_flops(self) -> messages.FlopsCounted:
-        """The work of a step, counted by rank 0 alone; what fails is only absent.
-
-        It builds a second model, if only as shapes.
-        """
+        """The work of a step, counted by rank 0 alone on a second model; what fails is only absent."""
         from bench.worker.observe import flops
 
         if self.rank != 0:
@@ -112,19 +109,14 @@ class TorchRank(Rank):
         """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
         from bench.worker.observe.products import time_products
 
-        engine, precision = self.training.engine, self.spec.precision.name
-        products, absent = time_products(engine.prepare_product, shapes, precision, self.training)
+        products, absent = time_products(self.training, shapes)
         return messages.ProductsTimed(products=products, absent=absent)
 
     def export(self, folder: str) -> messages.ModelExported:
         """Export what was trained, by torch's own exporter; rank 0 alone."""
         if self.rank != 0:
             return messages.ModelExported()
-        if self.spec.sharding in WITHOUT_WHOLE_WEIGHTS:
-            raise LaunchFailed(
-                "unsupported",
-                f"sharding={self.spec.sharding} leaves no rank the whole weights that an export needs",
-            )
+        self._check_whole_weights("an export")
         from safetensors.torch import save_file
 
         from bench.worker.sharding import held
@@ -145,11 +137,19 @@ class TorchRank(Rank):
         """The loss on this rank's part of the held-out data; training is as it was before."""
         from bench.worker.rank.evaluation import Evaluation
 
+        self._check_whole_weights("a held-out loss")
         training = self.training
         if self.evaluation is None:
             self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
         loss_sum, predicted = self.evaluation.sum_losses()
         return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
+
+    def _check_whole_weights(self, reader: str) -> None:
+        """Raise `LaunchFailed`, `unsupported`, if no rank has what a reader of all weights needs."""
+        sharding = self.spec.sharding
+        if sharding in WITHOUT_WHOLE_WEIGHTS:
+            words = f"sharding={sharding} leaves no rank the whole weights that {reader} needs"
+            raise LaunchFailed("unsupported", words)
 
     def count_collectives(self) -> messages.CollectivesCounted:
         """Take a step, and note what it asks the communication library for."""

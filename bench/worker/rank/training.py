@@ -29,6 +29,7 @@ class Training(AnyTraining):
         self.spec = spec
         self.rank = rank
         self.device = device
+        self._on_cuda = device.type == "cuda"
         optimizers.check_sharding(spec.optimizer, spec.sharding)
         torch.manual_seed(spec.seed + rank)  # dropout only: weights and batches come from elsewhere
         # Imported now, so that ONNX Runtime's and DeepSpeed's libraries are counted as libraries.
@@ -37,7 +38,7 @@ class Training(AnyTraining):
             self.engine.enable_own_profile()
         sharded_by = load_choice("sharding", spec.sharding)
         self.imported_at = time.perf_counter()
-        self.host_runtime_bytes = host_bytes()
+        runtime_bytes = host_bytes()
         model = models.build(
             spec.model,
             attention=spec.attention,
@@ -46,18 +47,21 @@ class Training(AnyTraining):
             backend=spec.backend,
             pretrained=spec.saves_initial_state,
         )
-        self.attention = models.attention_of(model, spec.attention)
         if spec.saves_initial_state:
             initial_state.save(model, spec, rank)
         initial_state.load(model, spec, rank, self.device)
-        self.loaded_bytes = initial_state.size(spec)
-        self.weights = initial_state.read_note(spec)
         self.model = model  # under its own names, whatever wraps it
-        self.parameters = models.parameter_count(model)
-        self.trainable_parameters = models.parameter_count(model, trainable=True)
         self.feed = feeds.make(
             spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
         )
+        self.facts = {
+            **models.facts_of(model, spec.attention),
+            "loaded_bytes": initial_state.size(spec),
+            "weights": initial_state.read_note(spec),
+            "host_runtime_bytes": runtime_bytes,
+            "padding_share": self.feed.padding_share,
+            "library": self.engine.library,
+        }
         if sharded_by.Sharding.autocasts:
             precision.autocast(model, spec.precision.name, self.device.type)
         module = self.engine.wrap(
@@ -146,10 +150,7 @@ class Training(AnyTraining):
         return int(torch.cuda.memory_stats(self.device)["num_alloc_retries"])
 
     def free_cached(self) -> None:
-        """Release what torch's caching allocator keeps unused, such as memory of a compiler's trial runs.
-
-        Otherwise it would be part of every later peak of the device's memory.
-        """
+        """Release what torch's caching allocator keeps unused, which would be a part of later peaks."""
         if self._on_cuda:
             torch.cuda.empty_cache()
 
@@ -201,17 +202,9 @@ class Training(AnyTraining):
         if self._on_cuda:
             torch.cuda.set_rng_state(states["cuda"], self.device)
 
-    @property
-    def _on_cuda(self) -> bool:
-        return self.device.type == "cuda"
-
 
 def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
-    """This process' device, chosen and set up before any process group is made.
-
-    Raises:
-        LaunchFailed: it is not the one whose memory and energy are read, or cannot do the precision.
-    """
+    """This process' device, chosen and checked before any process group is made."""
     torch.set_num_threads(spec.threads)
     torch.set_num_interop_threads(1)
     if spec.device == "cpu":

@@ -27,21 +27,14 @@ class Sharding(Protocol):
     without one double it. Only DeepSpeed's own modes scale as DeepSpeed does.
     """
 
-    autocasts: bool = True
-    """Whether the model casts in 16 bits (bench.worker.workload.precision); else the sharding does."""
+    autocasts: bool = True  # the model casts in 16 bits (bench.worker.workload.precision); else the sharding
+    model: torch.nn.Module  # whose names are the model's own
+    optimizer: torch.optim.Optimizer  # the optimizer that updates this rank's parameters, unwrapped
+    loss_function: str = ""  # class name of the last loss's autograd node
 
-    model: torch.nn.Module
-    """Whose names are the model's own."""
-
-    optimizer: torch.optim.Optimizer
-    """The optimizer that updates this rank's parameters, unwrapped."""
-
-    loss_function: str = ""
-    """Class name of the last loss's autograd node."""
-
-    watches_gradient: bool = False
-    """Whether `step` leaves the gradient's norm in `gradient_norm`; off in timed blocks."""
-
+    watches_gradient: bool = (
+        False  # `step` leaves the gradient's norm in `gradient_norm`; off in timed blocks
+    )
     gradient_norm: float = 0.0
     """Norm of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it:
     without the loss's scale. Infinite if that step was skipped."""
@@ -79,11 +72,7 @@ class Sharding(Protocol):
         return ((name, parameter.detach()) for name, parameter in trained_by_name(self.model))
 
     def proof(self) -> dict[str, Any]:
-        """The classes that did the sharding, and the loss scaling's settings as they are in force.
-
-        Raises:
-            LaunchFailed: they are not the ones that were asked for.
-        """
+        """The classes that did the sharding, and the loss scaling's settings; `LaunchFailed` if others do."""
 
 
 def trained_by_name(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:

@@ -22,11 +22,8 @@ from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, mean_of, trained, trained_by_name
 
-BUCKET = 500_000_000
-"""Elements that DeepSpeed reduces or gathers at once, by default."""
-
-TAG = "zero"
-"""The folder of DeepSpeed's files in a checkpoint."""
+BUCKET = 500_000_000  # elements that DeepSpeed reduces or gathers at once, by default
+TAG = "zero"  # the folder of DeepSpeed's files in a checkpoint
 
 
 class Sharding(sharding.Sharding):

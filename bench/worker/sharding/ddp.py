@@ -16,8 +16,7 @@ from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, trained, trained_by_name
 
-STATE = "state.pt"
-"""The file of all ranks in a checkpoint."""
+STATE = "state.pt"  # the file of all ranks in a checkpoint
 
 
 class Sharding(sharding.Sharding):

@@ -27,11 +27,7 @@ class Sharding(ddp.Sharding):
     autocasts = False
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-        """Every layer is sharded by itself, with all that is in it, and what is left with the whole.
-
-        Raises:
-            LaunchFailed: status `unsupported`, on a CPU if this torch can shard on CUDA devices only.
-        """
+        """Every layer is sharded by itself, with all that is in it, and what is left with the whole."""
         if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
             raise LaunchFailed("unsupported", f"fully_shard of torch {torch.__version__} needs a CUDA device")
         dtype = SIXTEEN_BITS.get(self.precision)

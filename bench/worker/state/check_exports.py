@@ -18,8 +18,7 @@ from safetensors.numpy import load_file
 
 from bench.launch.exported_files import CHECKED, MODEL, TENSORS, CheckedExport, input_key, output_key
 
-WARMUPS, ROUNDS = 3, 20
-"""Inferences of each model that are not timed, and those that are."""
+WARMUPS, ROUNDS = 3, 20  # inferences of each model that are not timed, and those that are
 
 Array = npt.NDArray[np.float32]
 

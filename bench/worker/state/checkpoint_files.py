@@ -17,8 +17,7 @@ from bench.errors import LaunchFailed
 
 UNFINISHED, LIST, NAME = "unfinished", "list.json", "checkpoint-"
 
-KEPT = 2
-"""How many checkpoints are kept: the newest may be damaged."""
+KEPT = 2  # how many checkpoints are kept: the newest may be damaged
 
 _CHUNK = 1 << 20
 

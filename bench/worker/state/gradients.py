@@ -20,14 +20,8 @@ import torch
 import torch.distributed
 from safetensors.torch import save_file
 
-from bench.launch.messages import (
-    BUFFER,
-    GRADIENT,
-    LAST_GRADIENT,
-    MOVEMENT,
-    ExpectedTensor,
-    ExpectedTensorsWritten,
-)
+from bench.launch import messages
+from bench.launch.messages import MOVEMENT, ExpectedTensor, ExpectedTensorsWritten
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers
 from bench.worker.sharding import Batch, gradients_of, trained, trained_by_name
@@ -37,8 +31,7 @@ from bench.worker.workload import model as models
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 
-exhaust = deque[object](maxlen=0).extend
-"""Goes through all of an iterable."""
+exhaust = deque[object](maxlen=0).extend  # goes through all of an iterable
 
 ROUNDING = torch.finfo(torch.float32).eps
 """The relative distance of neighbouring fp32 numbers, by which the weights of the second time are off."""
@@ -166,10 +159,7 @@ def train(
     """Take steps of plain AdamW, and hand tensors over; of a single step only what the passes leave.
 
     Weights that some step has no gradient for are not handed over: AdamW leaves them as they are, or lets
-    them decay where something makes the gradient zero.
-
-    Raises:
-        NotComputed: on all ranks, if one could not.
+    them decay where something makes the gradient zero. `NotComputed` on all ranks, if one could not.
     """
     model.zero_grad()
     optimizer = optimizers.build("adamw_forloop", trained(model), spec.adam)
@@ -178,13 +168,13 @@ def train(
         _together(partial(run_pass, model, micro_batches, device), device)
         without |= average(model, device)
         if number == 1:
-            _together(partial(reader.read, GRADIENT, gradients_of(model)), device)
+            _together(partial(reader.read, messages.GRADIENT, gradients_of(model)), device)
             buffers = ((name, one.clone()) for name, one in model.named_buffers())
-            _together(partial(reader.read, BUFFER, buffers), device)
+            _together(partial(reader.read, messages.BUFFER, buffers), device)
         if len(steps) == 1:
             return
         if number == len(steps):
-            _together(partial(reader.read, LAST_GRADIENT, gradients_of(model)), device)
+            _together(partial(reader.read, messages.LAST_GRADIENT, gradients_of(model)), device)
         _together(optimizer.step, device)
         optimizer.zero_grad()
     weights = (one for one in trained_by_name(model) if one[0] not in without)

@@ -22,11 +22,7 @@ def save(model: torch.nn.Module, spec: WorkerSpec, rank: int) -> None:
 
 
 def load(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
-    """Fill `model`, which is on the CPU; on several nodes rank 0 reads, and sends it to the others.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if this stack's transformers knows the weights by other names.
-    """
+    """Fill `model`, which is on the CPU; on several nodes rank 0 reads, and sends it to the others."""
     if spec.nnodes == 1 or rank == 0:
         read(model, Path(spec.initial_state))
     if spec.nnodes > 1:

@@ -23,8 +23,7 @@ from bench.worker.workload.tasks import Arrays
 class Feed(Protocol):
     """A rank's micro-batches: one seed gives the same ones in the same order under every backend."""
 
-    padding_share: float | None
-    """Padded positions / all positions; None where samples have no length."""
+    padding_share: float | None  # padded positions / all positions; None where samples have no length
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
         """The micro-batches of the next `count` steps."""
@@ -37,10 +36,7 @@ class Feed(Protocol):
 
 
 class ReadyFeed(Feed):
-    """Has a step's micro-batches before the step begins, so that nothing is made inside a block.
-
-    `stream` begins the endless stream of micro-batches, which is the same each time.
-    """
+    """Has a step's micro-batches before it begins; `stream` begins the endless stream, the same each time."""
 
     def __init__(
         self, stream: Callable[[], Iterator[Batch]], *, grad_accum: int, padding_share: float | None
@@ -69,11 +65,7 @@ def tensors(batch: Arrays, names: list[str], *, pinned: bool) -> Batch:
 
 
 def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool) -> Feed:
-    """The feed that `spec.data` asks for, of the inputs that the model's forward takes.
-
-    Raises:
-        LaunchFailed: status `unsupported`, if micro-batches in parts would make another model of this one.
-    """
+    """The feed that `spec.data` asks for, of the inputs that the model's forward takes."""
     if spec.accumulate > 1:
         named = model.named_modules()
         if (first := next((name for name, one in named if isinstance(one, _BatchNorm)), None)) is not None:

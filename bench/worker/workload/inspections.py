@@ -13,43 +13,40 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import torch
 
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import die_with
+from bench.worker.rank.child import in_a_line
+from bench.worker.sharding import Batch
+from bench.worker.workload import model as models
+from bench.worker.workload import own_module
+from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
 
 LOOKED_AT = 2000
 """Images or sounds that are opened, evenly spread over the dataset; a damaged one beyond them ends the launch
 that meets it, with the same sentence. Text is tokenized as a whole, so all of it is looked at."""
 
-AT_ONCE = 16
-"""Samples held in memory at a time."""
+AT_ONCE = 16  # samples held in memory at a time
+FEW = 2  # samples of the batch that a module of the user's own is tried with; more are only made
 
 
 def inspect_model(model: Model, *, checkpointing: bool = False) -> Any:
-    """Make the transformers configuration; `LaunchFailed` says what must be corrected in it."""
-    from bench.worker.workload.model import check_head
-    from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
-
+    """Make the transformers configuration, and refuse what must be corrected in it."""
     with naming_what_cannot_be_read(model):
         settings = configuration(model)
         if not model.trust_remote_code:  # which may bring a head of its own
-            check_head(settings, model.task, checkpointing=checkpointing)
+            models.check_head(settings, model.task, checkpointing=checkpointing)
     return settings
 
 
 def inspect_dataset(
     model: Model, data: Data, *, settings: Any = None, seq_len: int | None, global_batch: int
 ) -> None:
-    """Prepare the dataset, whose tokens the ranks then find in the cache of `datasets`, and open samples.
-
-    The transformers configuration is the model's, unless `settings` are given.
-
-    Raises:
-        UserError: it cannot be used with this model.
-    """
-    from bench.worker.workload import preparation
+    """Prepare the dataset, whose tokens the ranks then find in the cache of `datasets`, and open samples."""
+    from bench.worker.workload import preparation  # imports `datasets`, which others do not need
 
     settings = settings or inspect_model(model)
     prepared = preparation.prepare(data, model, settings=settings, seq_len=seq_len, global_batch=global_batch)
@@ -60,25 +57,97 @@ def inspect_dataset(
         prepared.batch(numbers[start : start + AT_ONCE], random)
 
 
+def inspect_module(
+    model: Model,
+    *,
+    micro_batch: int,
+    seq_len: int | None,
+    seed: int,
+    device: str,
+    ranks: int,
+    checkpointing: bool,
+) -> None:
+    """Try a module of the user's own once: every backend relies on this in fp32 and without dropout."""
+    torch.manual_seed(seed)
+    module = models.build(model, attention="eager", dropout=False, checkpointing=checkpointing).to(device)
+    _check_batches(model, micro_batch=micro_batch, seq_len=seq_len, seed=seed)
+    batch = own_module.make_batch(model, batch_size=min(FEW, micro_batch), seq_len=seq_len, seed=seed)
+    own_module.check_names(model, module, batch)
+    there = {name: value.to(device) for name, value in batch.items()}
+    first, second = (_run_passes(module, there, seed=one) for one in (0, 1))
+    if not torch.isfinite(first):
+        raise UserError(
+            f"the loss of example_batch's first samples is {first.item()}, and must be finite",
+            "correct the module or the batch",
+        )
+    if not torch.equal(first, second):
+        raise UserError(
+            f"model.module={model.module} still draws random numbers with dropout off, and could not be "
+            "compared",
+            "keep each probability in an nn.Dropout or in an attribute whose name contains drop",
+        )
+    unused = [name for name, one in module.named_parameters() if one.requires_grad and one.grad is None]
+    if unused and ranks > 1:
+        raise UserError(
+            f"the loss does not depend on {', '.join(unused[:3])}, for whose gradient ranks would wait",
+            "remove what is not used, or set its requires_grad to False",
+        )
+
+
+def _check_batches(model: Model, *, micro_batch: int, seq_len: int | None, seed: int) -> None:
+    first, again, other = (
+        own_module.make_batch(model, batch_size=micro_batch, seq_len=seq_len, seed=one)
+        for one in (seed, seed, seed + 1)
+    )
+    if not _are_equal(first, again):
+        raise UserError(
+            f"example_batch({micro_batch}, {seed}) gives other values when it is called again",
+            "draw them from a generator of its own, torch.Generator().manual_seed(seed)",
+        )
+    if _are_equal(first, other):
+        raise UserError(
+            f"example_batch gives the same batch for seed={seed} and seed={seed + 1}", "draw it with the seed"
+        )
+
+
+def _are_equal(one: Batch, other: Batch) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def _run_passes(module: torch.nn.Module, batch: Batch, *, seed: int) -> torch.Tensor:
+    """Forward and backward; the loss. Buffers, such as a batch norm's statistics, stay as they are."""
+    torch.manual_seed(seed)
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in batch.items())
+    with own_module.naming_failure(f"forward and loss fail on example_batch's {shapes}"):
+        loss: torch.Tensor = module(**batch).loss
+    if not loss.requires_grad:
+        raise UserError("the loss depends on no parameter that is trained", "compute it from them")
+    with own_module.naming_failure("the loss's backward pass fails"):
+        loss.backward()
+    with torch.no_grad():
+        for buffer, value in before:
+            buffer.copy_(value)
+    return loss.detach()
+
+
+FUNCTIONS = {one.__name__: one for one in (inspect_model, inspect_dataset, inspect_module)}
+
+
 def main() -> None:
     """Inspect what a file describes, and end this process."""
     function, parent, spec_path = sys.argv[1:]
     die_with(int(parent))
     spec = json.loads(Path(spec_path).read_text(encoding="utf-8"))
     spec["model"] = msgspec.convert(spec["model"], Model)
+    if "data" in spec:
+        spec["data"] = Data(**spec["data"])
     status = 0
     try:
-        if function == "inspect_module":
-            from bench.worker.workload.inspect_module import inspect_module
-
-            inspect_module(**spec)
-        elif function == "inspect_dataset":
-            inspect_dataset(**spec | {"data": Data(**spec["data"])})
-        else:
-            inspect_model(**spec)
+        FUNCTIONS[function](**spec)
     except (LaunchFailed, UserError) as error:
         traceback.print_exc()
-        sentence = " ".join((error.message if isinstance(error, LaunchFailed) else str(error)).split())
+        sentence = " ".join(in_a_line(error).split())
         print(sentence if sentence.endswith("?") else f"{sentence.rstrip('.')}.")
         status = 2
     sys.stdout.flush()

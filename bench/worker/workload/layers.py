@@ -10,7 +10,7 @@ import torch
 
 from bench.config.layers import parse
 from bench.config.model import ALL, Lora
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
 
 
 def replace_forward(model: torch.nn.Module, forward: Callable[..., Any]) -> None:
@@ -38,16 +38,9 @@ def find_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def freeze(model: torch.nn.Module, trained: str) -> None:
-    """Leave only the head, and perhaps the last layers, to be trained.
+    """Leave only what `trained` says to be trained: `all`, `head`, or `layers:N`, the last N and the head.
 
     The head is what transformers puts on a base model. Weights that the two share belong to the base model.
-
-    Args:
-        model: of transformers, changed in place.
-        trained: `all`, `head`, or `layers:N` for the last N layers and the head.
-
-    Raises:
-        LaunchFailed: nothing is left to be trained, or the model has fewer layers.
     """
     if trained == ALL:
         return
@@ -76,17 +69,11 @@ def add_adapters(model: torch.nn.Module, lora: Lora, *, dropout: bool) -> None:
 
     Not even a new classifier does, as in the published script (huggingface/optimum,
     examples/onnxruntime/training/text-classification/run_classification.py).
-
-    Raises:
-        LaunchFailed: the model has no layers of these names, or peft is not installed.
     """
     try:
         peft: Any = import_module("peft")
     except ImportError as error:
-        raise LaunchFailed(
-            "crashed", "model.lora needs peft, which is not installed; run `make setup`."
-        ) from error
-
+        raise UserError("model.lora needs peft, which is not installed", "run `make setup`") from error
     settings = peft.LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,

@@ -4,13 +4,11 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
-from bench.errors import LaunchFailed, UserError
 from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
 from bench.worker.sharding import Batch
@@ -21,8 +19,7 @@ from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
 
-MEASURED_BATCHES = 8
-"""Micro-batches of each rank in which padding is counted."""
+MEASURED_BATCHES = 8  # micro-batches of each rank in which padding is counted
 
 
 class Batches:
@@ -47,9 +44,6 @@ class Loader(Feed):
     Workers, if `data.workers` asks for them, keep up to two batches each in stock, also between the blocks.
     They are forked from the rank: they share its cores, are stopped and ended with its process group, and
     their time is counted as the rank's (`machine.telemetry.cpu`). Their memory is not in the rank's peak.
-
-    Raises:
-        LaunchFailed: the dataset, its processor and the model do not fit each other.
     """
 
     def __init__(
@@ -65,26 +59,25 @@ class Loader(Feed):
         rank_pid = os.getpid()
         self.clock = clock
         self.grad_accum = spec.grad_accum
-        with user_errors_failing_the_launch():
-            prepared = preparation.prepare(
-                spec.data,
-                spec.model,
-                settings=model.config,
-                seq_len=spec.seq_len,
-                global_batch=spec.micro_batch * spec.grad_accum * world_size,
-            )
-            self.order = Order(
-                len(prepared.samples),
-                micro_batch=spec.micro_batch,
-                rank=rank,
-                world_size=world_size,
-                seed=spec.seed,
-            )
-            self.batches = Batches(prepared)
-            draws = iter(self.order)
-            first = [self.batches.arrays(next(draws))]
-            if "attention_mask" in first[0]:  # else there is no padding to be counted
-                first += [self.batches.arrays(next(draws)) for _ in range(MEASURED_BATCHES - 1)]
+        prepared = preparation.prepare(
+            spec.data,
+            spec.model,
+            settings=model.config,
+            seq_len=spec.seq_len,
+            global_batch=spec.micro_batch * spec.grad_accum * world_size,
+        )
+        self.order = Order(
+            len(prepared.samples),
+            micro_batch=spec.micro_batch,
+            rank=rank,
+            world_size=world_size,
+            seed=spec.seed,
+        )
+        self.batches = Batches(prepared)
+        draws = iter(self.order)
+        first = [self.batches.arrays(next(draws))]
+        if "attention_mask" in first[0]:  # else there is no padding to be counted
+            first += [self.batches.arrays(next(draws)) for _ in range(MEASURED_BATCHES - 1)]
         self.padding_share = padding_share(first)
         self.batches.names = models.accepted(model, list(first[0]))
         self.loader: DataLoader[Any] = DataLoader(
@@ -107,28 +100,15 @@ class Loader(Feed):
         self._waited = 0.0
         for _ in range(count):
             start = self.clock()
-            with user_errors_failing_the_launch():
-                micro_batches = [next(self._next) for _ in range(self.grad_accum)]
+            micro_batches = [next(self._next) for _ in range(self.grad_accum)]
             self._waited += self.clock() - start
             yield micro_batches
 
     def repeat_first(self, count: int) -> None:
         """Make the first `count` micro-batches of the stream and cycle through them."""
         draws = iter(self.order)
-        with user_errors_failing_the_launch():
-            cached = [self.batches[next(draws)] for _ in range(count)]
-        self._next = itertools.cycle(cached)
+        self._next = itertools.cycle([self.batches[next(draws)] for _ in range(count)])
 
     def waited(self) -> float | None:
         """Seconds that the last `steps` waited for batches; None if they were cached."""
         return None if isinstance(self._next, itertools.cycle) else self._waited
-
-
-@contextmanager
-def user_errors_failing_the_launch() -> Iterator[None]:
-    """Turn a `UserError` into the launch's failure, also when it comes out of a loader worker's traceback."""
-    try:
-        yield
-    except UserError as error:
-        sentence = str(error).strip().splitlines()[-1].removeprefix(f"{UserError.__module__}.UserError: ")
-        raise LaunchFailed("crashed", sentence) from error

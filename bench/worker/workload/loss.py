@@ -8,7 +8,6 @@ import torch
 from torch.nn.functional import cross_entropy, log_softmax, nll_loss
 
 from bench.config.model import Model
-from bench.errors import LaunchFailed, UserError
 from bench.worker.workload.layers import replace_forward
 from bench.worker.workload.tasks import IGNORED
 
@@ -32,17 +31,12 @@ class ClassWeights(torch.nn.Module):
 def replace_loss(model: torch.nn.Module, settings: Model) -> None:
     """Let the model compute `smoothed_loss` from its head's logits, in place, where `settings` ask for it.
 
-    In evaluation mode the loss stays the head's own, so that held-out losses can be compared.
-
-    Raises:
-        LaunchFailed: the labels of this model's configuration do not fit.
+    In evaluation mode the loss stays the head's own, so that held-out losses can be compared. `UserError` if
+    the labels of this model's configuration do not fit.
     """
     if not settings.changes_loss:
         return
-    try:
-        settings.check_labels(model.config.num_labels, model.config.problem_type)
-    except UserError as error:
-        raise LaunchFailed("crashed", str(error)) from error
+    settings.check_labels(model.config.num_labels, model.config.problem_type)
     weights, smoothing = settings.class_weights, settings.label_smoothing
     shifted = settings.task == "causal-lm"
     model.class_weights = ClassWeights(None if weights is None else torch.tensor(weights))
@@ -73,11 +67,8 @@ def smoothed_loss(
     Written out, since neither ONNX Runtime's exporter nor torch's takes label smoothing.
     Source: Szegedy et al. 2016, arXiv:1512.00567, section 7.
 
-    Args:
-        logits: shape (samples, classes), in fp32.
-        labels: of each sample, shape (samples,); those that are `IGNORED` do not count.
-        smoothing: the share of each label that is spread evenly over all classes.
-        weights: of each class, shape (classes,).
+    Shapes are (samples, classes) of logits, in fp32, (samples,) of labels, of which `IGNORED` does not count,
+    and (classes,) of weights. `smoothing` is the share of each label that is spread evenly over all classes.
     """
     if not smoothing:
         return cross_entropy(logits, labels, weights, ignore_index=IGNORED)

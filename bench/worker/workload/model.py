@@ -17,7 +17,7 @@ import transformers.models.bert.modeling_bert
 from bench.config import own
 from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
 from bench.worker.workload import layers, own_module, tasks
 from bench.worker.workload.loss import replace_loss
 from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
@@ -33,11 +33,8 @@ _NO_ATTENTION = re.compile(
 )
 """In transformers' messages about an attention, and not in those about a number of attention heads."""
 
-MOST_NAMED = 4
-"""How many tensors a sentence names; the log has all."""
-
-_OF_A_HEAD = re.compile(r"(^|\.)(pooler|mask_token)(\.|$)")
-"""Parts of a base model that only some heads use."""
+MOST_NAMED = 4  # how many tensors a sentence names; the log has all
+_OF_A_HEAD = re.compile(r"(^|\.)(pooler|mask_token)(\.|$)")  # parts of a base model that only some heads use
 
 
 def build(
@@ -49,7 +46,7 @@ def build(
     pretrained: bool = False,
     backend: str = "",
 ) -> torch.nn.Module:
-    """The model in float32 on the CPU, in training mode.
+    """The model in float32 on the CPU, in training mode; `LaunchFailed` if it lacks what is asked for.
 
     Args:
         model: architecture, dimensions and task.
@@ -59,9 +56,6 @@ def build(
         pretrained: load the checkpoint, if there is one: what is to be said of it is the attribute `NOTE`.
             Otherwise the weights are random: they are read from the initial state, or only shapes count.
         backend: that has this attention, for messages.
-
-    Raises:
-        LaunchFailed: the pretrained weights cannot be had, or the architecture lacks what was asked for.
     """
     built = (
         _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)
@@ -117,13 +111,8 @@ def _from_transformers(
 def judge_loading(model: torch.nn.Module, loaded: Mapping[str, Any], settings: Model) -> str:
     """Say which tensors of a head are new and which of another head were not used.
 
-    Args:
-        model: just loaded.
-        loaded: transformers' `output_loading_info`.
-        settings: with the checkpoint's place, and whether another number of labels was asked for.
-
-    Raises:
-        LaunchFailed: any other tensor is missing, unknown or of another shape, or could not be read.
+    `UserError` if any other tensor is missing, unknown or of another shape, or could not be read. `loaded` is
+    transformers' `output_loading_info`.
     """
     new, unused = sorted(loaded["missing_keys"]), sorted(loaded["unexpected_keys"])
     reshaped = {name: (list(there), list(here)) for name, there, here in sorted(loaded["mismatched_keys"])}
@@ -138,13 +127,11 @@ def judge_loading(model: torch.nn.Module, loaded: Mapping[str, Any], settings: M
     wrong += [str(error) for error in loaded.get("error_msgs", [])]
     if wrong:
         more = f"; and {len(wrong) - MOST_NAMED} more, in the log" if len(wrong) > MOST_NAMED else ""
-        raise LaunchFailed(
-            "crashed",
+        raise UserError(
             f"the weights in model.pretrained={settings.pretrained} do not fit {type(model).__name__} of its "
             "config.json; save both anew with save_pretrained, or correct config.json: "
-            f"{'; '.join(wrong[:MOST_NAMED])}{more}",
-            details="\n".join(wrong),
-        )
+            f"{'; '.join(wrong[:MOST_NAMED])}{more}"
+        ) from ValueError("\n".join(wrong))
     notes = {"new for this task": [*new, *reshaped], "of the checkpoint not used": unused}
     return "; ".join(f"{note}: {_modules(names)}" for note, names in notes.items() if names)
 
@@ -183,11 +170,15 @@ class Positional(torch.nn.Module):
         return self.compute(self.model, dict(zip(self.inputs, values, strict=True)))
 
 
-def attention_of(model: Any, asked: str) -> str:
-    """The attention of a model that `build` was asked to give this one; a module of one's own has its own."""
-    if asked != BEST_ATTENTION:
-        return asked
-    return str(getattr(getattr(model, "config", None), "_attn_implementation", "eager"))
+def facts_of(model: Any, attention: str) -> dict[str, Any]:
+    """What `messages.Built` says of a model of `build`, to which `attention` may have left the choice."""
+    if attention == BEST_ATTENTION:
+        attention = str(getattr(getattr(model, "config", None), "_attn_implementation", "eager"))
+    return {
+        "parameters": parameter_count(model),
+        "trainable_parameters": parameter_count(model, trainable=True),
+        "attention": attention,
+    }
 
 
 def switch_off_dropout(settings: Any) -> None:
@@ -226,10 +217,7 @@ def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
 
 
 def check_head(settings: Any, task: str, *, checkpointing: bool = False) -> None:
-    """Refuse an architecture without a head for the task, and name the tasks for which it has one.
-
-    With `checkpointing` also refuse a head whose activations transformers cannot checkpoint.
-    """
+    """Refuse an architecture without a head for the task, or `checkpointing` of a head that cannot do it."""
     fitting = [
         name
         for name in TASKS
@@ -259,7 +247,6 @@ def _naming_missing_attention(attention: str, architecture: str, backend: str) -
         raise LaunchFailed(
             "unsupported",
             f"attention={attention} cannot be had for model.architecture={architecture}; set {setting}.",
-            details=str(error),
         ) from error
 
 

@@ -24,14 +24,13 @@ from transformers.utils import ModelOutput
 
 from bench.config.model import Model
 from bench.config.module_file import find_file, is_path
-from bench.errors import LaunchFailed, UserError, did_you_mean
+from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.child import in_a_line
 from bench.worker.sharding import Batch
 from bench.worker.workload.layers import replace_forward
 
-LONGEST_REASON = 150
-"""Characters of an error of the user's code in a sentence, so that its remedy has room."""
+LONGEST_REASON = 150  # characters of an error of the user's code in a sentence, so that its remedy has room
 
 
 @dataclass
@@ -52,20 +51,15 @@ class UserCode:
 
 
 def build(model: Model) -> torch.nn.Module:
-    """The user's module, of the user's own class, whose forward takes a batch and returns `Loss`.
-
-    Raises:
-        LaunchFailed: the file, its names or its arguments do not fit, or building fails.
-    """
+    """The user's module, of the user's own class, whose forward takes a batch and returns `Loss`."""
     code = load(str(model.module))
     _check_arguments(code, model.config)
     with naming_failure(f"building model.module={code.where} fails"):
         built = code.build(**model.config)
     if not isinstance(built, torch.nn.Module):
-        raise LaunchFailed(
-            "crashed",
-            f"model.module={code.where} makes a {type(built).__name__}; it must be a torch.nn.Module, or a "
-            "function that returns one",
+        raise UserError(
+            f"model.module={code.where} makes a {type(built).__name__}",
+            "it must be a torch.nn.Module, or a function that returns one",
         )
     _return_loss(built, code)
     return built
@@ -73,12 +67,9 @@ def build(model: Model) -> torch.nn.Module:
 
 @functools.cache
 def load(where: str) -> UserCode:
-    """Import the user's file, once in a process; `LaunchFailed` if that fails or it lacks something."""
+    """Import the user's file, once in a process; `UserError` if that fails or it lacks something."""
     place, _, name = where.rpartition(":")
-    try:
-        file = find_file(where)
-    except UserError as error:
-        raise LaunchFailed("crashed", str(error)) from error
+    file = find_file(where)
     with naming_failure(f"importing model.module={where} fails"):
         if is_path(place):
             imported = _import_file(file)
@@ -88,50 +79,44 @@ def load(where: str) -> UserCode:
     builder = getattr(imported, name, None)
     if not callable(builder):
         callables = [key for key, value in vars(imported).items() if callable(value)]
-        raise LaunchFailed("crashed", f"{file} has no class or function {name}{_nearest(name, callables)}")
+        raise UserError(f"{file} has no class or function {name}", _nearest(name, callables))
     example_batch = getattr(builder, "example_batch", None) or getattr(imported, "example_batch", None)
     if not callable(example_batch):
-        raise LaunchFailed(
-            "crashed",
-            f"{file} has no example_batch; write a function example_batch(batch_size, seed) that returns "
-            "forward's keyword arguments, a dict of tensors",
+        raise UserError(
+            f"{file} has no example_batch",
+            "write a function example_batch(batch_size, seed) that returns a dict of tensors, forward's "
+            "keyword arguments",
         )
     loss = getattr(imported, "loss", None)
     return UserCode(where, builder, example_batch, loss if callable(loss) else None)
 
 
 def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int) -> Batch:
-    """What `example_batch` returns, checked: the same for the same seed; a sample is an entry of axis 0.
-
-    Raises:
-        LaunchFailed: it fails, or returns something else.
-    """
+    """What `example_batch` returns, checked: the same for the same seed; a sample is an entry of axis 0."""
     code = load(str(model.module))
     taken = inspect.signature(code.example_batch).parameters
     if seq_len is not None and "seq_len" not in taken:
-        raise LaunchFailed(
-            "crashed",
+        raise UserError(
             f"seq_len={seq_len} has no effect, since example_batch of model.module={code.where} does not "
-            "take seq_len; leave it out, or take it there",
+            "take seq_len",
+            "leave it out, or take it there",
         )
     length = {} if seq_len is None else {"seq_len": seq_len}
     with naming_failure(f"example_batch({batch_size}, {seed}) of model.module={code.where} fails"):
         batch = code.example_batch(batch_size, seed, **length)
     if not isinstance(batch, Mapping) or not batch:
-        raise LaunchFailed(
-            "crashed",
-            f"example_batch returns a {type(batch).__name__}; it must be a dict of tensors, forward's "
-            "keyword arguments",
+        raise UserError(
+            f"example_batch returns a {type(batch).__name__}",
+            "it must be a dict of tensors, forward's keyword arguments",
         )
     for key, value in batch.items():
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
             kind = f"on {value.device}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
-            raise LaunchFailed("crashed", f"example_batch's {key} is {kind}; it must be a tensor on the CPU")
+            raise UserError(f"example_batch's {key} is {kind}", "it must be a tensor on the CPU")
         if not value.dim() or len(value) != batch_size:
-            raise LaunchFailed(
-                "crashed",
-                f"example_batch({batch_size}, {seed}) gives {key} the shape {tuple(value.shape)}; its first "
-                f"axis must be the samples, batch_size={batch_size}",
+            raise UserError(
+                f"example_batch({batch_size}, {seed}) gives {key} the shape {tuple(value.shape)}",
+                f"its first axis must be the samples, batch_size={batch_size}",
             )
     return dict(batch)
 
@@ -159,10 +144,10 @@ def check_names(model: Model, module: torch.nn.Module, batch: Batch) -> None:
     try:
         inspect.signature(module.forward).bind(**given)
     except TypeError as error:
-        raise LaunchFailed(
-            "crashed",
+        raise UserError(
             f"forward of model.module={model.module} does not fit example_batch's {', '.join(batch)}: "
-            f"{error}; give them the names of forward's arguments",
+            f"{error}",
+            "give them the names of forward's arguments",
         ) from error
 
 
@@ -186,10 +171,10 @@ def first_output(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
 
 @contextmanager
 def naming_failure(what: str) -> Iterator[None]:
-    """Make a `LaunchFailed` of any error, which says in a line what part of the user's code failed, where."""
+    """Make a `UserError` of any error, which says in a line what part of the user's code failed, where."""
     try:
         yield
-    except (LaunchFailed, MemoryError, torch.OutOfMemoryError):
+    except (UserError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
@@ -197,9 +182,7 @@ def naming_failure(what: str) -> Iterator[None]:
         place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
         reason = in_a_line(error)
         short = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
-        raise LaunchFailed(
-            "crashed", f"{what}: {short.rstrip('.')}; correct {place}", traceback.format_exc()
-        ) from error
+        raise UserError(f"{what}: {short.rstrip('.')}", f"correct {place}") from error
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -218,18 +201,15 @@ def _check_arguments(code: UserCode, config: Mapping[str, Any]) -> None:
     """Refuse keys of `model.config` that the builder does not take, and missing ones."""
     taken = inspect.signature(code.build).parameters
     name = code.where.rpartition(":")[2]
-    if not _takes_any(taken):
-        for key in config:
-            if key not in taken:
-                raise LaunchFailed(
-                    "crashed",
-                    f"{name} takes no model.config.{key}{_nearest(key, list(taken), 'model.config.')}",
-                )
+    unknown = next((key for key in config if key not in taken), None)
+    if unknown is not None and not _takes_any(taken):
+        nearest = _nearest(unknown, list(taken), "model.config.")
+        raise UserError(f"{name} takes no model.config.{unknown}", nearest)
     for key, one in taken.items():
         required = one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
         if required and key not in config:
-            raise LaunchFailed(
-                "crashed", f"{name} needs a value of {key}; set +model.config.{key}=…, or give it a default"
+            raise UserError(
+                f"{name} needs a value of {key}", f"set +model.config.{key}=…, or give it a default"
             )
 
 
@@ -239,7 +219,7 @@ def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:
 
 def _nearest(name: str, names: list[str], prefix: str = "") -> str:
     listed = f"there are {', '.join(names)}" if names else "there is none"
-    return f"; {did_you_mean(name, names, otherwise=listed, prefix=prefix)}"
+    return did_you_mean(name, names, otherwise=listed, prefix=prefix)
 
 
 def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
@@ -275,8 +255,6 @@ def _loss_of(output: Any, batch: Batch, code: UserCode) -> torch.Tensor:
     if isinstance(found, torch.Tensor):
         kind, remedy = f"a loss of the shape {tuple(found.shape)}", "take its .mean()"
     elif found is not None:
-        kind, remedy = (
-            f"a {type(found).__name__} as the loss",
-            "return the tensor, without .item() or the like",
-        )
-    raise LaunchFailed("crashed", f"{where} of model.module={code.where} gives {kind}; {remedy}")
+        kind = f"a {type(found).__name__} as the loss"
+        remedy = "return the tensor, without .item() or the like"
+    raise UserError(f"{where} of model.module={code.where} gives {kind}", remedy)

@@ -61,11 +61,7 @@ def check_capability(precision: str, device: str, capability: tuple[int, int]) -
 
 
 def proof(precision: str, parameters: Iterable[torch.Tensor], *, autocasts: bool) -> dict[str, Any]:
-    """What autocast casts to, if it is the one that casts, and the types of what the optimizer updates.
-
-    Raises:
-        LaunchFailed: the optimizer updates something else than float32.
-    """
+    """What autocast casts to, if it is the one that casts, and the types of what is updated, all float32."""
     types = sorted({str(parameter.dtype) for parameter in parameters})
     if set(types) - {"torch.float32"}:  # a rank may have nothing to update, where there are few tensors
         raise LaunchFailed("invalid", f"the optimizer updates {', '.join(types)}, not float32")

@@ -14,15 +14,13 @@ from safetensors import SafetensorError
 
 from bench.config import layers, own, sizes
 from bench.config.model import Model
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
 
 
 def configuration(model: Model) -> Any:
     """The transformers configuration; `use_cache` is off, since training has no use for it.
 
-    Raises:
-        LaunchFailed: `model.config` has keys that the architecture does not know, or other sizes than the
-            checkpoint.
+    Refuses keys of `model.config` that the architecture does not know, and other sizes than a checkpoint's.
     """
     if model.pretrained is None:
         saved: dict[str, Any] = {}
@@ -60,23 +58,22 @@ def naming_what_cannot_be_read(model: Model) -> Iterator[None]:
                 "model.trust_remote_code=true; read them before you set it.",
             ) from error
         if Path(where).exists():
-            raise LaunchFailed("crashed", f"model.pretrained={where} (folder): {error}") from error
+            raise UserError(f"model.pretrained={where} (folder): {' '.join(str(error).split())}") from error
         reason = re.split(r"[,\n]", str(error).strip())[0].rstrip(".")
-        raise LaunchFailed(
-            "crashed",
+        raise UserError(
             f"model.pretrained={where} is no folder here{own.nearest(where)}, and as a hub id it cannot be "
-            f"read ({reason}); correct it, or give a model's folder",
-            details=str(error),
+            f"read ({reason})",
+            "correct it, or give a model's folder",
         ) from error
 
 
 def _refuse_other_sizes(model: Model, loaded: Any) -> None:
     """Compare attributes, which have defaults and other names of the same (GPT-2's hidden_size is n_embd)."""
     if model.architecture not in (None, loaded.model_type):
-        raise LaunchFailed(
-            "crashed",
+        raise UserError(
             f"model.pretrained={model.pretrained} is of model_type {loaded.model_type}, and the preset of "
-            f"{model.architecture}; leave model=… out.",
+            f"{model.architecture}",
+            "leave model=… out",
         )
     saved = {key: getattr(loaded, key) for key in model.config if hasattr(loaded, key)}
     saved = {
@@ -84,22 +81,15 @@ def _refuse_other_sizes(model: Model, loaded: Any) -> None:
         for key, value in saved.items()
     }
     if found := own.find_contradictions(model.config, saved):
-        raise LaunchFailed(
-            "crashed", f"{own.contradiction(model.pretrained, found)}; leave model=… and these keys out."
-        )
+        raise UserError(own.contradiction(model.pretrained, found), "leave model=… and these keys out")
 
 
 def _refuse_unknown(
     kind: Any, given: Mapping[str, Any], *, known: Mapping[str, Any], made: Any, path: str = ""
 ) -> None:
-    """Refuse keys that a configuration only keeps, and no model of its kind reads.
+    """Refuse keys of what is `given` that a configuration of this kind only keeps, and no model of it reads.
 
-    Args:
-        kind: the class of the configuration.
-        given: what is asked for.
-        known: what the checkpoint's own configuration has.
-        made: the configuration made of it.
-        path: of the part, such as `vision_config.`.
+    `known` is what the checkpoint's own configuration has, `path` that of the part, such as `vision_config.`.
     """
     taken = {*inspect.signature(kind.__init__).parameters, *kind.attribute_map}
     names = {*kind().to_dict(), *taken, *known} - (generating := _OF_GENERATION - taken)
@@ -133,7 +123,6 @@ _SET_BY_OTHERS = {
     **dict.fromkeys(("dtype", "torch_dtype"), "precision"),
 }
 """Keys of a configuration that the harness sets, and its own key for each."""
-
 
 _OF_GENERATION = {
     key
@@ -179,19 +168,15 @@ _OF_OTHERS = re.compile(r"(modeling_(tf|flax)_|convert_|tokenization_)")
 
 
 def _resized(settings: Any, given: dict[str, Any], model: Model) -> dict[str, Any]:
-    """What to make a smaller configuration of: what is given, and what the rule changes of the defaults.
-
-    Raises:
-        LaunchFailed: a stack has a default number of layers, so that the coordinator cannot have counted it.
-    """
+    """What to make a smaller configuration of: what is given, and what the rule changes of the defaults."""
     taken = inspect.signature(type(settings).__init__).parameters
     known = {key: getattr(settings, key) for key in taken if hasattr(settings, key)} | given
     unnamed = [key for key in layers.keys(known) if key not in given]
     if layers.parse(model.size) is not None and unnamed:
-        raise LaunchFailed(
-            "crashed",
+        raise UserError(
             f"model.size={model.size} needs every number of layers in model.config, which does not name "
-            f"{', '.join(unnamed)}; add it to the model's file.",
+            f"{', '.join(unnamed)}",
+            "add it to the model's file",
         )
     small = sizes.resize(known, model.size)
     return {key: value for key, value in small.items() if key in given or value != known[key]}

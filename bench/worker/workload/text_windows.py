@@ -15,8 +15,7 @@ from bench.worker.workload.tasks import IGNORED, Arrays, Integers, hidden
 HELD_OUT_WINDOWS = 128
 """At most so many of the held-out part are looked at, evenly spread: an evaluation should take moments."""
 
-HELD_OUT_SEED = 1
-"""Seeds what is masked in them, which is the same in every evaluation."""
+HELD_OUT_SEED = 1  # seeds what is masked in them, which is the same in every evaluation
 
 
 def training_batches(windows: Integers, order: Order, *, task: str) -> Iterator[Arrays]:

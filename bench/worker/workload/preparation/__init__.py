@@ -1,7 +1,4 @@
-"""Prepares the samples of real datasets as a task's training script would; one module for each task.
-
-Nothing here imports torch: `bench.worker.workload.loader` makes tensors of the arrays.
-"""
+"""Prepares the samples of real datasets, without torch, as training scripts do; one module for each task."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -39,11 +36,11 @@ POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
 
 
 class Samples(Protocol):
-    """Samples by their number: prepared beforehand, or when they are asked for."""
+    """Samples by their numbers, along the first axis: prepared beforehand, or when they are asked for."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, numbers: list[int]) -> list[Arrays]: ...
+    def __getitem__(self, numbers: list[int]) -> Arrays: ...
 
 
 class RowError(UserError):
@@ -55,26 +52,11 @@ class RowError(UserError):
 
 
 class TaskPreparation(ABC):
-    """How a task's samples are made of a dataset's rows, and its micro-batches of them.
+    """How a task's samples of `seq_len` positions, and its micro-batches, are made of a dataset's rows."""
 
-    Args:
-        data: which dataset, split, columns and processor.
-        model: its name, for messages.
-        settings: the model's transformers configuration.
-        seq_len: positions of a sample, padding included; None where it has none.
-
-    Raises:
-        UserError: there is no processor.
-    """
-
-    columns: tuple[str, ...]
-    """The columns that a task needs; `data.columns` gives them the dataset's names."""
-
-    optional: tuple[str, ...] = ()
-    """Columns that are used only where `data.columns` names them."""
-
-    processor_class: str = "AutoTokenizer"
-    """The class that loads the processor, one of `PROCESSORS`."""
+    columns: tuple[str, ...]  # the columns that a task needs; `data.columns` gives them the dataset's names
+    optional: tuple[str, ...] = ()  # columns that are used only where `data.columns` names them
+    processor_class: str = "AutoTokenizer"  # the class that loads the processor, one of `PROCESSORS`
 
     samples: Samples
 
@@ -102,20 +84,17 @@ class TaskPreparation(ABC):
 
     @abstractmethod
     def prepare(self, dataset: Any) -> Samples:
-        """The samples of a dataset whose columns have the task's names.
-
-        Raises:
-            UserError: the dataset, the processor and the model do not fit each other.
-        """
+        """The samples of a dataset whose columns have the task's names; `UserError` if it does not fit."""
 
     def batch(self, numbers: Sequence[int], random: np.random.Generator) -> Arrays:
         """The micro-batch of these samples; `random` decides what is new in every epoch."""
+        # What `datasets` hands out may be read-only, and torch must not share that.
         samples = self.samples[list(numbers)]
-        stacked = {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
-        return self.finish(stacked, random)
+        writeable = {name: np.require(values, requirements="W") for name, values in samples.items()}
+        return self.finish(writeable, random)
 
     def finish(self, batch: Arrays, random: np.random.Generator) -> Arrays:  # noqa: ARG002
-        """What the model takes of the samples' arrays along a new first axis: by default all of it."""
+        """What the model takes of the samples' arrays: by default all of it."""
         return batch
 
     def where(self, column: str) -> str:
@@ -128,16 +107,7 @@ class TaskPreparation(ABC):
         return {"padding": "max_length", "truncation": True, "max_length": self.seq_len}
 
     def check_tokenizer(self, tokenizer: Any, *, fast: bool = False, pads: bool = True) -> None:
-        """Refuse a tokenizer that does not fit the model, the length or the task.
-
-        Args:
-            tokenizer: of transformers.
-            fast: the task needs to know which token came from where.
-            pads: the task pads.
-
-        Raises:
-            UserError: with the remedy.
-        """
+        """Refuse a tokenizer that does not fit model, length or task, which may need a `fast` one."""
         assert self.seq_len is not None, "bench.config.schema sees to it"
         where, settings = self.data.processor, self.settings
         words, rows = len(tokenizer), getattr(settings, "vocab_size", None)
@@ -148,16 +118,13 @@ class TaskPreparation(ABC):
             )
         limits = (getattr(settings, name, None) for name in POSITIONS)
         positions = min((limit for limit in limits if limit is not None), default=UNLIMITED)
-        if self.seq_len > positions:
-            raise UserError(
-                f"seq_len={self.seq_len} is longer than the {positions} positions of "
-                f"model.name={self.model}; choose a shorter one."
-            )
-        if self.seq_len > tokenizer.model_max_length:
-            raise UserError(
-                f"seq_len={self.seq_len} is longer than the {tokenizer.model_max_length} tokens that "
-                f"data.processor={where} allows (its model_max_length); choose a shorter one."
-            )
+        own_limit = tokenizer.model_max_length
+        for limit, of in (
+            (positions, f"{positions} positions of model.name={self.model}"),
+            (own_limit, f"{own_limit} tokens that data.processor={where} allows (its model_max_length)"),
+        ):
+            if self.seq_len > limit:
+                raise UserError(f"seq_len={self.seq_len} is longer than the {of}", "choose a shorter one")
         if fast and not tokenizer.is_fast:
             raise UserError(
                 f"data.processor={where} is a slow tokenizer, which cannot tell where a token came from; "
@@ -173,11 +140,7 @@ class TaskPreparation(ABC):
         tokenizer.padding_side = "right"  # where every synthetic batch has it
 
     def text(self, rows: Sequence[Any], column: str, *, may_be_empty: bool = False) -> list[str]:
-        """A column of texts. What is missing, as an empty cell of a CSV file, is an empty text.
-
-        Raises:
-            RowError: one is none, or empty where it is a sample.
-        """
+        """A column of texts. What is missing is an empty text, or a `RowError` where a sample needs one."""
         for place, row in enumerate(rows):
             if not row and isinstance(row, str | None):
                 if may_be_empty:
@@ -192,15 +155,7 @@ class TaskPreparation(ABC):
         return [row or "" for row in rows]
 
     def tokenize(self, dataset: Any, function: Callable[[dict[str, list[Any]]], Any]) -> Samples:
-        """Apply `function` to batches of rows, or find what an earlier process has made of the same.
-
-        Args:
-            dataset: with the task's columns.
-            function: from columns to columns of integers, which replace them; rows may become more or fewer.
-
-        Raises:
-            UserError: the text cannot be tokenized.
-        """
+        """Apply `function` to batches of rows, or find what an earlier process has made of the same."""
         key = self._key(dataset, function)
         folder = Path(datasets.config.HF_DATASETS_CACHE) / "bench"
         folder.mkdir(parents=True, exist_ok=True)
@@ -221,8 +176,6 @@ class TaskPreparation(ABC):
                 load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
                 new_fingerprint=key,
             )
-        except UserError:
-            raise
         except (TypeError, ValueError) as error:
             if (path := Path(str(self.data.path))).exists():
                 raise_fault(path)
@@ -230,7 +183,9 @@ class TaskPreparation(ABC):
                 f"data.path={self.data.path} cannot be tokenized as it is: {first_words(error)}; "
                 "look at the columns' contents, which data.columns chooses."
             ) from error
-        return _Tokenized(made)
+        # A file that all ranks of a node read through the same pages of memory.
+        tokenized: Samples = made.with_format("numpy", dtype=np.int64)
+        return tokenized
 
     def _key(self, dataset: Any, function: Callable[..., Any]) -> str:
         """Equal for equal samples: of the rows, the tokenizer, the task, the length, and this code."""
@@ -250,34 +205,14 @@ class TaskPreparation(ABC):
         return str(Hasher.hash(parts))
 
 
-class _Tokenized:
-    """Samples in a file that all ranks of a node read through the same pages of memory."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset.with_format("numpy")
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, numbers: list[int]) -> list[Arrays]:
-        columns = self.dataset[numbers]
-        return [
-            {name: np.asarray(column[place], dtype=np.int64) for name, column in columns.items()}
-            for place in range(len(numbers))
-        ]
-
-
 def prepare(
     data: Data, model: Model, *, settings: Any, seq_len: int | None, global_batch: int
 ) -> TaskPreparation:
     """Load the dataset and the processor that `data` names, and make the samples of `model.task`.
 
     What is tokenized beforehand is kept in the cache of Hugging Face's `datasets`, so that the ranks of all
-    launches find what `bench.worker.workload.inspections` has made.
-
-    Raises:
-        UserError: something is missing, damaged, or does not fit, or there are fewer samples than the
-            `global_batch` of an optimizer step; the sentence says what and the remedy.
+    launches find what `bench.worker.workload.inspections` has made. A `UserError` says what is missing,
+    damaged, or does not fit, also if there are fewer samples than the `global_batch` of an optimizer step.
     """
     module = import_module(f"bench.worker.workload.preparation.{model.task.replace('-', '_')}")
     made: TaskPreparation = module.Preparation(data, model.name, settings=settings, seq_len=seq_len)

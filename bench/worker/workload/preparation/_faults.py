@@ -31,11 +31,7 @@ def builder_of(path: Path) -> str | None:
 
 
 def raise_fault(path: Path) -> None:
-    """Raise what is wrong with a file, or with the first such one of a folder; nothing if that is not found.
-
-    Raises:
-        UserError: with the file, its line, and the remedy.
-    """
+    """Raise what is wrong with a file, or with the first such one of a folder, if that is found."""
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     header: list[str] = []
     for file in files:

@@ -33,14 +33,7 @@ def classes(dataset: Any, column: str, task: Any) -> dict[Any, int]:
 def numbering(feature: Any, values: Iterable[Any], column: str, task: Any) -> dict[Any, int]:
     """What each label becomes: itself where it is a number, its place among the sorted ones if it is a word.
 
-    Args:
-        feature: of the column, in the words of `datasets`; a ClassLabel knows its classes.
-        values: every label that occurs, repeated or not.
-        column: the task's name of it.
-        task: a `bench.worker.workload.preparation.TaskPreparation`.
-
-    Raises:
-        UserError: a label is no class, or there are more than the model has.
+    `values` are those that occur, repeated or not; a `feature` that is a ClassLabel of `datasets` knows more.
     """
     where = task.where(column)
     try:

@@ -34,17 +34,20 @@ class MediaPreparation(TaskPreparation):
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def read(self, entry: dict[str, Any]) -> npt.NDArray[np.float32]:
-        """What the model takes of a file, in the form of `datasets`; `UserError` if it cannot be read."""
-        try:
-            content = entry["bytes"]
-            opened = self.open(io.BytesIO(content) if content is not None else entry["path"])
-        except Exception as error:
-            raise UserError(
-                f"{self.name_of(entry)} cannot be read as {self.kind} ({first_words(error)}); "
-                "replace it or take it away."
-            ) from error
-        return self.convert(opened, entry).astype(np.float32, copy=False)
+    def read(self, entries: list[dict[str, Any]]) -> npt.NDArray[np.float32]:
+        """What the model takes of files, in the form of `datasets`; `UserError` if one cannot be read."""
+        read = []
+        for entry in entries:
+            try:
+                content = entry["bytes"]
+                opened = self.open(io.BytesIO(content) if content is not None else entry["path"])
+            except Exception as error:
+                raise UserError(
+                    f"{self.name_of(entry)} cannot be read as {self.kind} ({first_words(error)})",
+                    "replace it or take it away",
+                ) from error
+            read.append(self.convert(opened, entry))
+        return np.stack(read).astype(np.float32, copy=False)
 
     def name_of(self, entry: dict[str, Any]) -> str:
         """For messages: the file, and which dataset it is of."""

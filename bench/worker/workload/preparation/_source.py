@@ -13,19 +13,12 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.worker.workload.preparation._faults import BUILDERS, builder_of, raise_fault
 
-LONGEST_REASON = 200
-"""Characters of another library's message within a sentence of ours."""
-
-NO_ROWS = "corresponds to no data"
-"""In the words of `datasets` about files that can be read and hold nothing."""
+LONGEST_REASON = 200  # characters of another library's message within a sentence of ours
+NO_ROWS = "corresponds to no data"  # in the words of `datasets` about files that can be read and hold nothing
 
 
 def load(data: Data) -> Any:
-    """The split of the dataset, a `datasets.Dataset`; no code that comes with it is run.
-
-    Raises:
-        UserError: there is none, it cannot be read, or it has no such split.
-    """
+    """The split of the dataset, a `datasets.Dataset`; no code that comes with it is run."""
     assert data.path is not None, "bench.config.schema sees to it"
     path = Path(data.path)
     datasets.disable_progress_bars()
@@ -60,9 +53,6 @@ def named(
     """The dataset with the task's columns only, under the task's names.
 
     A name with a dot is inside a column, as in `++data.columns={source: translation.de}`.
-
-    Raises:
-        UserError: a column is missing, or `data.columns` names one that the task does not have.
     """
     known = (*columns, *optional)
     if strange := [name for name in data.columns if name not in known]:

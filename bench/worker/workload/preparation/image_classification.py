@@ -29,12 +29,10 @@ class Preparation(MediaPreparation):
         self.keep(dataset)
         return self
 
-    def __getitem__(self, numbers: list[int]) -> list[Arrays]:
+    def __getitem__(self, numbers: list[int]) -> Arrays:
         rows = self.dataset[numbers]
-        return [
-            {"pixel_values": self.read(image), "labels": np.array(self.numbers[label], dtype=np.int64)}
-            for image, label in zip(rows["image"], rows["label"], strict=True)
-        ]
+        labels = np.array([self.numbers[label] for label in rows["label"]], dtype=np.int64)
+        return {"pixel_values": self.read(rows["image"]), "labels": labels}
 
     def open(self, file: Any) -> Any:
         """The picture, in colours."""

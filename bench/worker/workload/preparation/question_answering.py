@@ -10,8 +10,7 @@ LONGEST_QUESTION, STRIDE = 64, 128
 """Tokens of a question, and by which the pieces of a long context overlap (google-research/bert,
 run_squad.py: max_query_length, doc_stride); less where `seq_len` is short."""
 
-SPECIAL = 4
-"""Special tokens of a pair, at most (RoBERTa has four, BERT three)."""
+SPECIAL = 4  # special tokens of a pair, at most (RoBERTa has four, BERT three)
 
 
 class Preparation(TaskPreparation):
@@ -80,10 +79,7 @@ def _span(
 ) -> tuple[int, int]:
     """First and last token of the answer; (0, 0) where this piece of the context does not hold all of it.
 
-    Args:
-        offsets: of each token, in the characters of its text.
-        sequence: 1 for tokens of the context.
-        answer: in characters of the context.
+    `offsets` are in the characters of each token's text, and `sequence` is 1 for tokens of the context.
     """
     inside = [place for place, kind in enumerate(sequence) if kind == 1]
     if answer is None or not inside:

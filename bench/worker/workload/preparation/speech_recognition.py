@@ -31,6 +31,7 @@ class Preparation(MediaPreparation):
                     "give a folder in which a whole speech processor was saved."
                 )
         self.check_tokenizer(self.processor.tokenizer)
+        self.text(dataset["text"], "text")  # now, while its rows have the dataset's numbers
         self.keep(dataset)
         return self
 
@@ -42,15 +43,11 @@ class Preparation(MediaPreparation):
             batch["labels"] = np.concatenate([batch["labels"][:, 1:], behind], axis=1)  # one shape for all
         return batch
 
-    def __getitem__(self, numbers: list[int]) -> list[Arrays]:
+    def __getitem__(self, numbers: list[int]) -> Arrays:
         rows = self.dataset[numbers]
-        lines = self.text(rows["text"], "text")
-        words = self.processor.tokenizer(lines, return_tensors="np", **self.padded)
+        words = self.processor.tokenizer(rows["text"], return_tensors="np", **self.padded)
         labels = np.where(words["attention_mask"] == 1, words["input_ids"], IGNORED).astype(np.int64)
-        return [
-            {"input_features": self.read(sound), "labels": label}
-            for sound, label in zip(rows["audio"], labels, strict=True)
-        ]
+        return {"input_features": self.read(rows["audio"]), "labels": labels}
 
     def open(self, file: Any) -> Any:
         """Samples of shape (samples, channels), and how many a second has."""

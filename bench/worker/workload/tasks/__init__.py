@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from bench.errors import LaunchFailed
 
@@ -12,11 +13,8 @@ Integers = npt.NDArray[np.int64]
 Arrays = dict[str, npt.NDArray[Any]]
 """A micro-batch: the names of the model's inputs, each an array whose first axis is the sample."""
 
-IGNORED = -100
-"""The label that torch's cross entropy leaves out."""
-
-IMAGE_SIZE = 224
-"""Pixels of a side where the architecture takes any: as most are trained with ImageNet."""
+IGNORED = -100  # the label that torch's cross entropy leaves out
+IMAGE_SIZE = 224  # pixels of a side where the architecture takes any: as most are trained with ImageNet
 
 MASKED_SHARE = 0.15
 """Share of the real tokens that BERT predicts; of these 80 % become [MASK] and 10 % a random token.
@@ -28,19 +26,15 @@ Source: Devlin et al. 2018, arXiv:1810.04805, section 3.1.
 class Task(Protocol):
     """What a task makes of a model's configuration."""
 
-    head: str
-    """The transformers class that holds the head, an `AutoModelFor…`."""
+    head: str  # the transformers class that holds the head, an `AutoModelFor…`
 
     def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
+        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
     ) -> Arrays:
         """A random micro-batch.
 
-        Args:
-            settings: the model's transformers configuration.
-            lengths: of each sample without its padding, shape (micro_batch,), at least 1, at most `seq_len`.
-            seq_len: positions of a sample; None where it has none.
-            random: makes everything else.
+        `lengths` are those of each sample without its padding, shape (micro_batch,), from 1 to `seq_len`, or
+        without meaning where samples have none.
         """
 
 
@@ -48,14 +42,14 @@ class TextTask(Task):
     """Random tokens with their attention mask; a task's own part is `targets`."""
 
     def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
+        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
     ) -> Arrays:
         """Inputs, int64 of shape (micro_batch, seq_len), and targets."""
         mask = real_positions(lengths, seq_len)
         ids = draw_tokens(settings, mask=mask, random=random)
         return {"input_ids": ids, "attention_mask": mask} | self.targets(settings, ids, mask, random)
 
-    def targets(self, settings: Any, ids: Integers, mask: Integers, random: np.random.Generator) -> Arrays:
+    def targets(self, settings: Any, ids: Integers, mask: Integers, random: Generator) -> Arrays:
         """What is learnt of these tokens; an input of the same name is replaced."""
         raise NotImplementedError
 
@@ -64,30 +58,22 @@ class ImageTask(Task):
     """Random pictures, which have no length and no padding; a task's own part is `targets`."""
 
     def synthetic(
-        self,
-        settings: Any,
-        *,
-        lengths: Integers,
-        seq_len: int | None,  # noqa: ARG002 - bench.config.schema sees to it that there is none
-        random: np.random.Generator,
+        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
     ) -> Arrays:
         """Normal noise, as pixels are after normalisation: float32 (micro_batch, channels, height, width)."""
+        del seq_len  # bench.config.schema sees to it that there is none
         height, width = np.broadcast_to(setting(settings, "image_size", IMAGE_SIZE), 2).tolist()
         shape = (len(lengths), setting(settings, "num_channels", 3), height, width)
         pixels = random.standard_normal(shape, dtype=np.float32)
         return {"pixel_values": pixels} | self.targets(settings, shape, random)
 
-    def targets(self, settings: Any, shape: tuple[int, int, int, int], random: np.random.Generator) -> Arrays:
+    def targets(self, settings: Any, shape: tuple[int, int, int, int], random: Generator) -> Arrays:
         """What is learnt of pictures of shape (micro_batch, channels, height, width)."""
         raise NotImplementedError
 
 
 def setting(settings: Any, key: str, default: Any = None) -> Any:
-    """What a model's configuration, or one inside it such as CLIP's `vision_config`, has under a key.
-
-    Raises:
-        LaunchFailed: none of them has it, and there is no default.
-    """
+    """What a model's configuration, or one inside it such as CLIP's `vision_config`, has under a key."""
     inner = [value for value in vars(settings).values() if hasattr(value, "model_type")]
     values = (getattr(part, key, None) for part in (settings, *inner))
     value = next((value for value in values if value is not None), default)
@@ -106,7 +92,7 @@ def make(name: str) -> Task:
     return task
 
 
-def draw_labels(settings: Any, *, count: int, random: np.random.Generator) -> Arrays:
+def draw_labels(settings: Any, *, count: int, random: Generator) -> Arrays:
     """Random labels of `count` samples.
 
     Classes, int64 of shape (count,). With `num_labels=1`, or a `problem_type` that says so, what is learnt
@@ -133,7 +119,7 @@ def padding_token(settings: Any) -> int:
     return token if 0 <= token < setting(settings, "vocab_size") else 0
 
 
-def draw_tokens(settings: Any, *, mask: Integers, random: np.random.Generator) -> Integers:
+def draw_tokens(settings: Any, *, mask: Integers, random: Generator) -> Integers:
     """Random ids where `mask` is 1, the padding's, and only there, where it is 0: int64, shaped as `mask`."""
     padding = padding_token(settings)
     ids = random.integers(0, setting(settings, "vocab_size") - 1, size=mask.shape, dtype=np.int64)
@@ -146,25 +132,13 @@ def _skip(padding: int | None, ids: Integers) -> Integers:
 
 
 def hidden(
-    ids: Integers,
-    *,
-    eligible: Any,
-    mask_token: int,
-    vocabulary: int,
-    padding: int | None,
-    random: np.random.Generator,
+    ids: Integers, *, eligible: Any, mask_token: int, vocabulary: int, padding: int | None, random: Generator
 ) -> tuple[Integers, Integers]:
     """Inputs and labels: of the chosen 15 %, 80 % become the mask, 10 % any token, and 10 % stay.
 
     A row in which nothing was chosen gets its first eligible token: without a label its loss is undefined.
-
-    Args:
-        ids: int64 of shape (batch, length).
-        eligible: true where there is a word, of the same shape.
-        mask_token: id of the mask.
-        vocabulary: how many ids there are.
-        padding: the id that no token gets, since ONNX Runtime takes out padding by it; None: there is none.
-        random: of this batch.
+    `ids` are int64 of shape (batch, length); `eligible` is true where there is a word. No token gets the
+    `padding` as its id, if there is any, since ONNX Runtime takes out padding by it.
     """
     chosen = (random.random(ids.shape) < MASKED_SHARE) & eligible
     without = np.flatnonzero(~chosen.any(axis=1) & eligible.any(axis=1))

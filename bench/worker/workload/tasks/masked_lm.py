@@ -6,8 +6,7 @@ import numpy as np
 
 from bench.worker.workload.tasks import Arrays, Integers, TextTask, hidden, padding_token, setting
 
-MASK_TOKEN = 103
-"""[MASK] in BERT's uncased vocabulary; with random weights any fixed token serves."""
+MASK_TOKEN = 103  # [MASK] in BERT's uncased vocabulary; with random weights any fixed token serves
 
 
 class Task(TextTask):

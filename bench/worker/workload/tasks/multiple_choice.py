@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from bench.worker.workload import tasks
 from bench.worker.workload.tasks import Arrays, Integers, draw_tokens, real_positions
@@ -17,7 +18,7 @@ class Task(tasks.Task):
     head = "AutoModelForMultipleChoice"
 
     def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
+        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
     ) -> Arrays:
         """Texts, int64 of shape (micro_batch, choices, seq_len), and the number of the right one."""
         mask = np.repeat(real_positions(lengths, seq_len)[:, None], CHOICES, axis=1)

@@ -3,15 +3,13 @@
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from bench.worker.workload import tasks
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers, draw_tokens, real_positions, setting
 
 FRAMES_PER_POSITION = 2
-"""The encoder's second convolution has this stride.
-
-Source: Radford et al. 2022, arXiv:2212.04356, section 2.2.
-"""
+"""The stride of the encoder's second convolution (Radford et al. 2022, arXiv:2212.04356, section 2.2)."""
 
 
 class Task(tasks.Task):
@@ -20,7 +18,7 @@ class Task(tasks.Task):
     head = "AutoModelForSpeechSeq2Seq"
 
     def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
+        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
     ) -> Arrays:
         """Normal noise, float32 of shape (micro_batch, mel bins, frames), and random tokens."""
         frames = FRAMES_PER_POSITION * setting(settings, "max_source_positions")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from bench.worker.workload import tasks
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers, draw_tokens, real_positions, setting
@@ -14,7 +15,7 @@ class Task(tasks.Task):
     head = "AutoModelForCTC"
 
     def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: np.random.Generator
+        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
     ) -> Arrays:
         """Normal noise, float32 of shape (micro_batch, samples), and tokens for half of the positions.
 
