@@ -157,7 +157,7 @@ def answer(
 
 def find_outcome(model: str, results: ComparisonResults, backend: str) -> Outcome | None:
     """What became of a backend, over the reference; None if it was not tried."""
-    summary, base = results.of(backend), results.of(results.reference)
+    summary, base = results.of(backend), results.base
     if summary is None or summary.is_reference:
         return None
     return _outcome(model, results, summary, summary.speedup, summary.verdict, base)
@@ -165,7 +165,7 @@ def find_outcome(model: str, results: ComparisonResults, backend: str) -> Outcom
 
 def find_outcome_over_best(model: str, results: ComparisonResults, backend: str) -> Outcome | None:
     """What became of a backend over the fastest PyTorch; None if it is that, or if only one was measured."""
-    summary, best = results.of(backend), _fastest_pytorch(results)
+    summary, best = results.of(backend), results.best_pytorch
     if summary is None or summary.is_best_pytorch or not has_several_pytorch(results):
         return None
     if best is not None and best.is_reference:
@@ -215,10 +215,6 @@ def _choices(summary: BackendSummary) -> tuple[str, ...]:
     return tuple(str(getattr(summary, choice)) for choice in CHOICES)
 
 
-def _fastest_pytorch(results: ComparisonResults) -> BackendSummary | None:
-    return next((summary for summary in results.summaries if summary.is_best_pytorch), None)
-
-
 def _outcomes(
     measured: Sequence[MeasuredModel],
     backend: str,
@@ -229,7 +225,7 @@ def _outcomes(
 
 def _best(measured: MeasuredModel) -> BestPyTorch | None:
     results = measured.results
-    best, base = _fastest_pytorch(results), results.of(results.reference)
+    best, base = results.best_pytorch, results.base
     if best is None or base is None or best.is_reference or not has_several_pytorch(results):
         return None
     outcome = find_outcome(measured.model, results, best.backend)
@@ -247,7 +243,7 @@ def _why(measured: Sequence[MeasuredModel], backend: str) -> Why | None:
     for each in measured:
         results, breakdowns = each.results, {known.backend: known for known in each.breakdowns}
         ours, base = breakdowns.get(backend), breakdowns.get(results.reference)
-        summary, reference = results.of(backend), results.of(results.reference)
+        summary, reference = results.of(backend), results.base
         if ours is None or base is None or ours is base or summary is None or reference is None:
             continue
         difference = explain_difference(ours, base)

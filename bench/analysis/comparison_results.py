@@ -42,6 +42,16 @@ class ComparisonResults:
         """The summary of one backend."""
         return next((summary for summary in self.summaries if summary.backend == backend), None)
 
+    @property
+    def base(self) -> BackendSummary | None:
+        """The summary of the reference; None if it was not measured."""
+        return self.of(self.reference)
+
+    @property
+    def best_pytorch(self) -> BackendSummary | None:
+        """The summary of the fastest PyTorch; None where that is not known."""
+        return next((summary for summary in self.summaries if summary.is_best_pytorch), None)
+
     def speedup_between(self, backend: str, base: str) -> Speedup | None:
         """The speed-up of a backend over another, whichever is the reference; None without common rounds."""
         return intervals.speedup_of_rounds(
@@ -115,7 +125,7 @@ class ComparisonResults:
     @cached_property
     def attribution(self) -> Attribution | None:
         """The speed-up of the backend that changes most choices, divided among them."""
-        start = self.of(self.reference)
+        start = self.base
         if start is None:
             return None
         stopped = stopped_by_width(self.rows)

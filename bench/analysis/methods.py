@@ -99,7 +99,7 @@ class MethodsStudy:
 
 def find_methods(comparison: ComparisonResults) -> MethodsStudy | None:
     """What each backend of a comparison does to speed and memory; None if its reference was not measured."""
-    base = comparison.of(comparison.reference)
+    base = comparison.base
     if base is None or base.status != "ok":
         return None
     with_libraries = not _knows_libraries(comparison)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from bench.closing import command_parser, print_closing, run_command
+from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
 from bench.compare.differences import named_differences
 from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
@@ -42,7 +42,6 @@ from bench.compare.tables import (
     render_terminal,
 )
 from bench.errors import UserError
-from bench.report.render.terminal import WIDTH
 from bench.report.words.formatting import plural
 from bench.statistics.table_values import distinct_text
 

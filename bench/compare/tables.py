@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.analysis.machines import SameComparison
+from bench.closing import WIDTH
 from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
 from bench.report.content import blocks
@@ -16,7 +17,7 @@ from bench.report.content.backend_columns import ratio_above_interval
 from bench.report.content.blocks import Bullets, Column, Heading, Small, table, text_column
 from bench.report.pages.machines import machines_table, title_of
 from bench.report.render import markdown
-from bench.report.render.terminal import WIDTH, render_table
+from bench.report.render.terminal import render_table
 from bench.report.words.formatting import MISSING, one_line, plural, ratio
 from bench.statistics.table_values import distinct_text
 

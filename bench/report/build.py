@@ -3,12 +3,10 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from bench.analysis.methods import find_methods
 from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
 from bench.report.content.answer import QUESTION, AnswerWords
@@ -27,14 +25,13 @@ from bench.report.content.scale import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.pages.machine import MachinePage
 from bench.report.pages.machines import index_page, machine_line, machines_page
-from bench.report.pages.methods import CAPTION, figure_stem, figure_title, methods_page, name_method
+from bench.report.pages.methods import methods_page
 from bench.report.pages.scale import scale_page
 from bench.report.pages.selftest import selftest_page
 from bench.report.pages.support import support_page
 from bench.report.render.csv import render_csv
 from bench.report.render.html import render_html
 from bench.report.render.markdown import render_markdown
-from bench.report.words import describe
 from bench.report.words.formatting import plural
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
@@ -112,14 +109,18 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     if not (everything.comparisons or links):
         return Rendered(written=[], refused=everything.refused)
     from bench.report.figures import models, plan  # matplotlib: 1 s that tables need not pay
+    from bench.report.figures.picture_files import write_figure
 
     drawn = Collection(comparisons=next(filter(None, reversed(shown)), []))
     of_models = models.write_report_figures(models.figure_sets(shown), out_dir)
+    planned = plan.planned_figures(drawn, out_dir)
+    for figure, draw in planned:
+        write_figure(figure.path, draw)
     page = MachinePage(
         machine=machine,
         collection=everything,
         settings=find_settings(shown),
-        figures=[*of_models, *(plan.save(job, out_dir) for job in plan.planned_figures(drawn))],
+        figures=[*of_models, *(figure for figure, _ in planned)],
         not_drawn=plan.not_drawn(drawn),
         findings=judge_claims([seed for one in chain(*shown, *evidence) for seed in one.seeds or [one]]),
         other_pages=links,
@@ -158,24 +159,9 @@ def write_methods(folder: Path, out_dir: Path) -> Written:
     (comparisons,) = with_distinct_titles([collection.comparisons])
     if not comparisons:
         return [], collection.refused
-    from bench.report.figures.methods import draw_methods
-    from bench.report.figures.picture_files import write_figure
+    from bench.report.figures.methods import write_methods_figures
 
-    figures = []
-    for comparison in comparisons:
-        study = find_methods(comparison)
-        if study is None or not study.measured:
-            continue
-        draw = partial(
-            draw_methods,
-            study,
-            [name_method(method) for method in study.methods],
-            title=figure_title(comparison),
-            subtitle=f"{describe.short_workload(describe.of_reference(comparison.rows))}; {comparison.panel}",
-            caption=CAPTION,
-        )
-        figures.append(out_dir / f"{figure_stem(comparison)}.svg")
-        write_figure(figures[-1], draw)
+    figures = write_methods_figures(comparisons, out_dir)
     page = out_dir / METHODS
     _write_page(page, methods_page(comparisons))
     return [page, *figures], collection.refused

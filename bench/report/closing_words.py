@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
 from bench.analysis.comparison_results import ComparisonResults
-from bench.closing import print_closing, this_python
+from bench.closing import WIDTH, print_closing, this_python
 from bench.config.naming import DEFAULT_STACK, command_with
 from bench.config.overrides import replace_override
 from bench.errors import PASSED
@@ -18,7 +18,6 @@ from bench.report.content.answer import sentence_of_comparison
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import answer_about_target, certain_parts, group_notes
 from bench.report.pages.comparison import render_terminal
-from bench.report.render.terminal import WIDTH
 from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
 
@@ -27,7 +26,6 @@ FEWEST_LAUNCHES = 4
 
 
 def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
-    """Every backend but the reference, and what became of it."""
     names = [summary.backend for summary in comparison.others]
     outcomes = [(name, find_outcome(comparison.stem, comparison, name)) for name in names]
     return [(name, outcome) for name, outcome in outcomes if outcome is not None]
@@ -35,7 +33,7 @@ def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
 
 def answer_of(comparison: ComparisonResults) -> str:
     """One sentence: which backends are faster than the reference, which are not."""
-    base = comparison.of(comparison.reference)
+    base = comparison.base
     if base is None or base.status not in PASSED:
         status = "was not measured" if base is None else f"has no result ({base.status})"
         return f"Nothing was compared, since {comparison.reference}, the reference, {status}."
@@ -71,14 +69,7 @@ def print_verdict(comparison: ReportedComparison) -> None:
 def print_rest(
     comparison: ReportedComparison, files: Sequence[Path], overrides: Sequence[str], *, profiled: bool
 ) -> None:
-    """Print where the time goes, as far as that is known, the files, and the next command.
-
-    Args:
-        comparison: that was measured.
-        files: its results file first.
-        overrides: as in `suggest`.
-        profiled: as in `suggest`.
-    """
+    """Print where the time goes, as far as that is known, the files, results first, and the next command."""
     command, purpose = suggest(comparison, files[0], overrides, profiled=profiled)
     for line in group_notes(certain_parts(comparison.breakdowns, comparison.summaries)):
         print(fill(line, WIDTH, subsequent_indent="  "))
@@ -88,13 +79,10 @@ def print_rest(
 def suggest(
     comparison: ReportedComparison, results: Path, overrides: Sequence[str], *, profiled: bool = True
 ) -> tuple[str, str]:
-    """The command, and what for.
+    """The command to type next, and what for.
 
-    Args:
-        comparison: that was measured.
-        results: its results file.
-        overrides: that it was measured with, where its files lie among them.
-        profiled: the backends were profiled, as far as they can be.
+    The overrides are those that it was measured with, where its files lie among them; `profiled` says
+    whether its backends were profiled, as far as they can be.
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
     if failed - {"invalid"}:

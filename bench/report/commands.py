@@ -11,7 +11,6 @@ from bench.closing import command_parser
 from bench.errors import UserError
 from bench.report.content.backend_columns import IN_SUMMARY, PAPER, BackendRow, backend_table, rows_of
 from bench.report.content.blocks import Block, Bold, Bullets, Paragraph
-from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import choose_backends, choose_models, panels_of, parse_names, showable
 from bench.report.content.quantities import KINDS
 from bench.report.files import read_results
@@ -40,10 +39,7 @@ UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 
 
 def draw_figure(options: argparse.Namespace) -> int:
-    """Draw the figure.
-
-    Returns:
-        0, or 2 if a file could not be read.
+    """Draw the figure; return 2 if a file could not be read, else 0.
 
     Raises:
         UserError: it cannot be drawn.
@@ -90,10 +86,7 @@ def parse_width(words: str) -> float:
 
 
 def print_table(options: argparse.Namespace) -> int:
-    """Print the table, or write it.
-
-    Returns:
-        0, or 2 if a file could not be read.
+    """Print the table, or write it; return 2 if a file could not be read, else 0.
 
     Raises:
         UserError: there is no such table.
@@ -103,17 +96,16 @@ def print_table(options: argparse.Namespace) -> int:
     left_out: list[str] = []
     if options.format != "csv":  # which says of every row whether it is a result
         chosen, left_out = showable(chosen, as_speedup=True)
-    wanted = choose_backends(chosen, options.backends) if options.backends else None
-
-    def kept(group: Sequence[ReportedComparison]) -> list[BackendRow]:
-        rows = rows_of(group)
-        return [
-            row for row in rows if wanted is None or row.summary.is_reference or row.summary.backend in wanted
-        ]
-
+    panels = {"": chosen} if options.format == "csv" else panels_of(chosen)
+    tables = {machine: rows_of(group) for machine, group in panels.items()}
+    if options.backends:
+        wanted = choose_backends(chosen, options.backends)
+        tables = {
+            machine: [row for row in rows if row.summary.is_reference or row.summary.backend in wanted]
+            for machine, rows in tables.items()
+        }
     _, make = FORMATS[options.format]
-    groups = {"": chosen} if options.format == "csv" else panels_of(chosen)
-    text = make({machine: kept(group) for machine, group in groups.items()})
+    text = make(tables)
     for sentence in (*refused, *left_out):
         print(sentence, file=sys.stderr)
     if options.out is None:
@@ -189,7 +181,6 @@ def table_parser() -> argparse.ArgumentParser:
 
 
 def _parser(name: str, usage: str, about_backends: str) -> argparse.ArgumentParser:
-    """What both take."""
     parser = command_parser(f"bench.report {name}", usage)
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
     parser.add_argument("--models", type=parse_names, default=[], metavar="A,B", help="only these")

@@ -12,6 +12,8 @@ from bench.errors import UserError
 from bench.report.closing_words import answer_with_target
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures import plan, style
+from bench.report.figures.convergence import draw_convergence
+from bench.report.figures.picture_files import write_figure
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed
 from tests.support.reports import render_comparison, svg_texts
@@ -260,25 +262,21 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
     tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     one = reported({"pytorch": [FALLING, ABOVE], "ortmodule": [FALLING, SLOWER_FALLING]})
-    jobs = plan.planned_figures(Collection(comparisons=[one]))
-    (job,) = [job for job in jobs if job.name == "converge-m"]
-    texts = " ".join(svg_texts(plan.save(job, tmp_path).path))
+    planned = plan.planned_figures(Collection(comparisons=[one]), tmp_path)
+    ((path, draw),) = [(figure.path, draw) for figure, draw in planned if figure.kind == "converge"]
+    write_figure(path, draw)
+    texts = " ".join(svg_texts(tmp_path / "converge-m.svg"))
     for words in ("held-out loss against time", "pytorch", "ortmodule", "seconds of training"):
         assert words in texts
     assert not recwarn.list
     without = ReportedComparison(stem="m", rows=rows_of("pytorch", "ortmodule"))
-    names = [job.name for job in plan.planned_figures(Collection(comparisons=[without]))]
-    assert not any(name.startswith("converge") for name in names)
+    planned = plan.planned_figures(Collection(comparisons=[without]), tmp_path)
+    assert "converge" not in [figure.kind for figure, _ in planned]
 
 
 def test_the_thick_line_is_the_median_over_launches() -> None:
     losses = {"pytorch": [FALLING, ABOVE, SLOWER_FALLING]}
-    job = next(
-        job
-        for job in plan.planned_figures(Collection(comparisons=[reported(losses)]))
-        if job.kind == "converge"
-    )
-    _, axes = job.draw(style.LIGHT).axes
+    _, axes = draw_convergence(reported(losses), style.LIGHT).axes
     lines = {line.get_label(): line for line in axes.lines}
     assert np.asarray(lines["pytorch"].get_ydata()).tolist() == [5.0, 4.0, 3.5, 2.5]
     assert np.asarray(lines["pytorch"].get_xdata()).tolist() == [0, 10, 20, 30]

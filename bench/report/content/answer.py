@@ -148,11 +148,8 @@ def _reduced(answer: ModelsAnswer) -> str:
     """A warning that not all results are of published models."""
     if not answer.reduced:
         return ""
-    every = {
-        outcome.model
-        for backend in answer.backends
-        for outcome in (*backend.over_reference, *backend.full_path)
-    }
+    outcomes = [(*backend.over_reference, *backend.full_path) for backend in answer.backends]
+    every = {outcome.model for of_backend in outcomes for outcome in of_backend}
     rows = plural(len(every), "row")
     return f"the model is cut in {len(answer.reduced)} of {rows}: fewer layers than published, or a miniature"
 

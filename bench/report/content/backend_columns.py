@@ -11,7 +11,7 @@ from typing import Any
 from bench.report.content.blocks import Column, Link, Small, Table, Text, table
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.kinds import modality_of
-from bench.report.words.formatting import MISSING, count, number, one_line, ratio, share, small
+from bench.report.words.formatting import MISSING, number, one_line, ratio, share, small
 from bench.results.arithmetic import mib
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
@@ -67,7 +67,7 @@ def _plain(value: object) -> str:
     if isinstance(value, float):
         return number(value)
     if isinstance(value, int):
-        return count(value)
+        return f"{value:,}"
     return MISSING if value is None else one_line(str(value))
 
 
@@ -134,7 +134,6 @@ def ratio_above_interval(speedup: Speedup | None) -> Text:
 
 
 def _speedup(row: BackendRow) -> Text:
-    """The speed-up over the reference, or the status of what failed."""
     summary = row.summary
     if summary.status != "ok":
         return summary.status
@@ -160,7 +159,6 @@ def _verdict(row: BackendRow) -> str:
 
 
 def _part(name: str, part: str) -> Value:
-    """The ratio or an end of the interval of a speed-up."""
     return lambda row: getattr(getattr(row.summary, name), part, None)
 
 
@@ -269,4 +267,3 @@ COLUMNS: Sequence[BackendColumn] = (
 """Every column, in the order of every table."""
 
 IN_SUMMARY = {column.key: column.value for column in COLUMNS if column.key}
-"""The columns of summary.csv by their names."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
+from math import inf
 
-from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import BLOG_BAND
 from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
 from bench.report.content.backend_columns import what_runs
@@ -48,11 +49,11 @@ class ClaimAnswer:
     """One comparison's answer to a claim."""
 
     holds: bool | None  # whether the claim holds there; None if the interval allows either
-    comparison: ComparisonResults  # the one that answers
+    comparison: ReportedComparison  # the one that answers
     words: str  # the numbers that this rests on, after the comparison's name
 
 
-Comparisons = Sequence[ComparisonResults]
+Comparisons = Sequence[ReportedComparison]
 
 ClaimTest = Callable[[Comparisons], Iterable[ClaimAnswer]]
 """Finds the comparisons that test a claim, and their answers."""
@@ -60,73 +61,43 @@ ClaimTest = Callable[[Comparisons], Iterable[ClaimAnswer]]
 Swap = Callable[[str, str], bool]
 """Whether a claim is about the first value of a choice becoming the second."""
 
-Judge = Callable[[Speedup], bool | None]
-"""Whether a claim holds at such a speed-up; None if its interval allows either."""
+Bounds = tuple[float, float]
+"""Between which ratios a claim holds."""
+
+FASTER, SLOWER = (1.0, inf), (0.0, 1.0)
 
 
-def name_of(comparison: ComparisonResults) -> str:
-    """The comparison's title in a report; elsewhere the name of its file."""
-    return comparison.title if isinstance(comparison, ReportedComparison) else comparison.stem
-
-
-def _where(comparison: ComparisonResults) -> str:
+def _where(comparison: ReportedComparison) -> str:
     return f"on {describe.hardware(comparison.rows)}"
 
 
-def _at_equal_batch(comparisons: Comparisons) -> list[ComparisonResults]:
+def _at_equal_batch(comparisons: Comparisons) -> list[ReportedComparison]:
     return [each for each in comparisons if not each.uncontrolled and not each.at_largest]
 
 
-def _at_least(least: float) -> Judge:
-    """Whether the whole interval is at least this; None if a part of it is, or if it is not known."""
-
-    def judge(speedup: Speedup) -> bool | None:
-        if speedup.low is None or speedup.high is None or speedup.launches < 2:
-            return None
-        if speedup.low >= least:
-            return True
-        return False if speedup.high < least else None
-
-    return judge
-
-
-def _slower(speedup: Speedup) -> bool | None:
-    faster = _at_least(1.0)(speedup)
-    return None if faster is None else not faster
-
-
-def _within(low: float, high: float) -> Judge:
+def _within(bounds: Bounds, speedup: Speedup) -> bool | None:
     """Whether the interval lies within these bounds; None if it lies partly outside, or is not known."""
-
-    def judge(ratio: Speedup) -> bool | None:
-        if ratio.low is None or ratio.high is None:
-            return None
-        if low <= ratio.low and ratio.high <= high:
-            return True
-        return False if ratio.high < low or high < ratio.low else None
-
-    return judge
+    low, high = bounds
+    if speedup.low is None or speedup.high is None or speedup.launches < 2:
+        return None
+    if low <= speedup.low and speedup.high <= high:
+        return True
+    return False if speedup.high < low or high < speedup.low else None
 
 
-def against_pytorch(backend: str, judge: Judge) -> ClaimTest:
+def against_pytorch(backend: str, bounds: Bounds, comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """Is `backend` so fast against pytorch, and if ONNX Runtime runs it, against the fastest PyTorch?"""
-
-    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
-        for comparison in _at_equal_batch(comparisons):
-            summary = comparison.of(backend)
-            if comparison.reference != "pytorch" or summary is None or summary.speedup is None:
-                continue
-            runs = f"{backend} ({what_runs(summary)}) {ratio_and_interval(summary.speedup)}"
-            words = f"{runs} over {comparison.reference} {_where(comparison)}"
-            yield ClaimAnswer(holds=judge(summary.speedup), comparison=comparison, words=words)
-            if summary.over_best and summary.engine not in PYTORCH:
-                best = next(each.backend for each in comparison.summaries if each.is_best_pytorch)
-                words = (
-                    f"{backend} {ratio_and_interval(summary.over_best)} over {best}, the best PyTorch there"
-                )
-                yield ClaimAnswer(holds=judge(summary.over_best), comparison=comparison, words=words)
-
-    return test
+    for comparison in _at_equal_batch(comparisons):
+        summary, best = comparison.of(backend), comparison.best_pytorch
+        if comparison.reference != "pytorch" or summary is None or summary.speedup is None:
+            continue
+        runs = f"{backend} ({what_runs(summary)}) {ratio_and_interval(summary.speedup)}"
+        words = f"{runs} over {comparison.reference} {_where(comparison)}"
+        yield ClaimAnswer(holds=_within(bounds, summary.speedup), comparison=comparison, words=words)
+        if best and summary.over_best and summary.engine not in PYTORCH:
+            speed = f"{backend} {ratio_and_interval(summary.over_best)}"
+            words = f"{speed} over {best.backend}, the best PyTorch there"
+            yield ClaimAnswer(holds=_within(bounds, summary.over_best), comparison=comparison, words=words)
 
 
 def swap(before: str, after: str) -> Swap:
@@ -135,7 +106,7 @@ def swap(before: str, after: str) -> Swap:
 
 
 def pairs_differing_in(
-    comparison: ComparisonResults, choice: str, is_swapped: Swap
+    comparison: ReportedComparison, choice: str, is_swapped: Swap
 ) -> Iterator[tuple[BackendSummary, BackendSummary]]:
     """The backends of a comparison that differ in one choice alone."""
     others = {*CHOICES} - {choice}
@@ -146,38 +117,27 @@ def pairs_differing_in(
 
 
 def swapped(
-    choice: str, is_swapped: Swap, judge: Judge | None = None, *, saves_memory: bool = False
-) -> ClaimTest:
+    choice: str, is_swapped: Swap, bounds: Bounds, comparisons: Comparisons, *, saves_memory: bool = False
+) -> Iterator[ClaimAnswer]:
     """Is a backend so fast with this choice swapped alone, its stack and all else the same?
 
-    Args:
-        choice: of `CHOICES`.
-        is_swapped: the values that it goes from and to.
-        judge: how fast; by default faster.
-        saves_memory: whether its peak of memory must be smaller, too.
+    Where the choice is said to save memory, its peak must be smaller, too.
     """
-
-    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
-        for comparison in _at_equal_batch(comparisons):
-            for old, new in pairs_differing_in(comparison, choice, is_swapped):
-                # what must not be compared with the reference must not with anything
-                comparable = all(side.is_reference or side.speedup for side in (old, new))
-                if not comparable or (choice == "optimizer" and not _steps_by_parameter(comparison, old)):
-                    continue
-                if speedup := comparison.speedup_between(new.backend, old.backend):
-                    ratio = f"{ratio_and_interval(speedup)} over {old.backend} {_where(comparison)}"
-                    yield ClaimAnswer(
-                        holds=(judge or _at_least(1.0))(speedup),
-                        comparison=comparison,
-                        words=f"{new.backend} {ratio}",
-                    )
-                    if saves_memory:
-                        yield from _less_memory(comparison, old, new)
-
-    return test
+    for comparison in _at_equal_batch(comparisons):
+        for old, new in pairs_differing_in(comparison, choice, is_swapped):
+            # what must not be compared with the reference must not with anything
+            comparable = all(side.is_reference or side.speedup for side in (old, new))
+            if not comparable or (choice == "optimizer" and not _steps_by_parameter(comparison, old)):
+                continue
+            if speedup := comparison.speedup_between(new.backend, old.backend):
+                over = f"over {old.backend} {_where(comparison)}"
+                words = f"{new.backend} {ratio_and_interval(speedup)} {over}"
+                yield ClaimAnswer(holds=_within(bounds, speedup), comparison=comparison, words=words)
+                if saves_memory:
+                    yield from _less_memory(comparison, old, new)
 
 
-def _steps_by_parameter(comparison: ComparisonResults, backend: BackendSummary) -> bool:
+def _steps_by_parameter(comparison: ReportedComparison, backend: BackendSummary) -> bool:
     """Whether torch's AdamW stepped parameter by parameter, which it does by itself on a CPU alone.
 
     Rows of before that was recorded say nothing; on a CPU they were of the loop.
@@ -210,7 +170,7 @@ def improves_loader(old: str, new: str) -> bool:
 def zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
     alone = [each for each in comparisons if set(each.rows["world_size"].dropna()) == {1}]
-    yield from against_pytorch("pytorch_zero1", _slower)(alone)
+    yield from against_pytorch("pytorch_zero1", SLOWER, alone)
 
 
 def multiples_of_8_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
@@ -218,7 +178,7 @@ def multiples_of_8_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
 
     The references of two files, which differ in the global batch alone.
     """
-    groups: dict[tuple[object, ...], list[tuple[int, ComparisonResults]]] = {}
+    groups: dict[tuple[object, ...], list[tuple[int, ReportedComparison]]] = {}
     for comparison in _at_equal_batch(comparisons):
         rows = comparison.rows[comparison.rows["backend"] == comparison.reference]
         equal = (distinct_text(rows, name) for name in EQUAL_COLUMNS)
@@ -234,9 +194,9 @@ def multiples_of_8_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
             if ratio := speedup_across_runs(*logs, stopped_by_width=stopped):
                 words = (
                     f"{comparison.reference} with a global batch of {batch} runs at "
-                    f"{ratio_and_interval(ratio)} of {other_batch} in {name_of(other)}, {_where(comparison)}"
+                    f"{ratio_and_interval(ratio)} of {other_batch} in {other.title}, {_where(comparison)}"
                 )
-                yield ClaimAnswer(holds=_slower(ratio), comparison=comparison, words=words)
+                yield ClaimAnswer(holds=_within(SLOWER, ratio), comparison=comparison, words=words)
 
 
 # Memory
@@ -261,21 +221,19 @@ def larger_batch(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
         yield ClaimAnswer(holds=holds, comparison=comparison, words=words)
 
 
-def state_bytes(backend: str, bytes_per_parameter: float, tolerance: float = STATE_TOLERANCE) -> ClaimTest:
+def state_bytes(
+    backend: str, bytes_per_parameter: float, tolerance: float, comparisons: Comparisons
+) -> Iterator[ClaimAnswer]:
     """Does the backend hold so many bytes of optimizer state for each trained parameter?"""
-
-    def test(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
-        for comparison in comparisons:
-            summary, parameters = comparison.of(backend), comparison.rows["trainable_parameters"].dropna()
-            size = summary.optimizer_state_bytes if summary else None
-            if comparison.uncontrolled or size is None or parameters.empty:
-                continue
-            each = size / int(parameters.max())
-            close = abs(each / bytes_per_parameter - 1) <= tolerance
-            words = f"{backend} holds {each:.2f} bytes per trained parameter"
-            yield ClaimAnswer(holds=close, comparison=comparison, words=words)
-
-    return test
+    for comparison in comparisons:
+        summary, parameters = comparison.of(backend), comparison.rows["trainable_parameters"].dropna()
+        size = summary.optimizer_state_bytes if summary else None
+        if comparison.uncontrolled or size is None or parameters.empty:
+            continue
+        each = size / int(parameters.max())
+        close = abs(each / bytes_per_parameter - 1) <= tolerance
+        words = f"{backend} holds {each:.2f} bytes per trained parameter"
+        yield ClaimAnswer(holds=close, comparison=comparison, words=words)
 
 
 def state_is_shared(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
@@ -284,7 +242,7 @@ def state_is_shared(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     Also where threads or allocator were left alone: they change speed, and the latter peaks, but no state.
     """
     for comparison in comparisons:
-        ranks = int(comparison.rows["world_size"].dropna().max())
+        ranks = int(comparison.rows["world_size"].max())
         for whole, shared in pairs_differing_in(comparison, "sharding", swap("ddp", "zero1")):
             whole_bytes, shared_bytes = whole.optimizer_state_bytes, shared.optimizer_state_bytes
             if ranks < 2 or whole_bytes is None or shared_bytes is None:
@@ -317,9 +275,8 @@ def weights_kept_twice(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
 
 
 def _less_memory(
-    comparison: ComparisonResults, before: BackendSummary, after: BackendSummary
+    comparison: ReportedComparison, before: BackendSummary, after: BackendSummary
 ) -> Iterator[ClaimAnswer]:
-    """Whether the peak became smaller; no answer where one is not known."""
     old, new = comparison.peak_mib(before), comparison.peak_mib(after)
     if old is not None and new is not None:
         words = f"its peak memory goes from {number(old)} to {number(new)} MiB"
@@ -327,23 +284,22 @@ def _less_memory(
 
 
 TESTS: dict[str, ClaimTest] = {
-    "ort-standalone": against_pytorch("ortmodule", _at_least(1.0)),
-    "ort-zero1": against_pytorch("ortmodule_zero1", _at_least(BLOG_BAND[0])),
-    "ort-1.5x": against_pytorch("ortmodule", _at_least(1.5)),
+    "ort-standalone": partial(against_pytorch, "ortmodule", FASTER),
+    "ort-zero1": partial(against_pytorch, "ortmodule_zero1", (BLOG_BAND[0], inf)),
+    "ort-1.5x": partial(against_pytorch, "ortmodule", (1.5, inf)),
     "ort-max-batch": larger_batch,
-    "fused-adam": swapped("optimizer", fuses_adamw),
+    "fused-adam": partial(swapped, "optimizer", fuses_adamw, FASTER),
     "zero1-memory": state_is_shared,
     "zero1-not-for-small": zero1_slower_on_one_rank,
-    "accumulation-slows": swapped("grad_accum", accumulates_more, _slower),
-    "checkpointing-20": swapped("checkpointing", swap("0", "1"), _within(*CHECKPOINTED), saves_memory=True),
+    "accumulation-slows": partial(swapped, "grad_accum", accumulates_more, SLOWER),
+    "checkpointing-20": partial(swapped, "checkpointing", swap("0", "1"), CHECKPOINTED, saves_memory=True),
     "fp16-memory": weights_kept_twice,
-    "tf32-3x": swapped("precision", swap("fp32", "tf32"), _within(*TF32)),
-    "adamw-8-bytes": state_bytes("pytorch", 8),
-    "adafactor-4-bytes": state_bytes("pytorch_adafactor", 4, LOW_BIT_TOLERANCE),
-    "adam8bit-2-bytes": state_bytes("pytorch_8bit", 2, LOW_BIT_TOLERANCE),
-    "dataloader": swapped("loader", improves_loader),
-    "torch-compile": swapped("engine", swap("eager", "compile")),
-    "sdpa": swapped("attention", swap("eager", "sdpa")),
+    "tf32-3x": partial(swapped, "precision", swap("fp32", "tf32"), TF32),
+    "adamw-8-bytes": partial(state_bytes, "pytorch", 8, STATE_TOLERANCE),
+    "adafactor-4-bytes": partial(state_bytes, "pytorch_adafactor", 4, LOW_BIT_TOLERANCE),
+    "adam8bit-2-bytes": partial(state_bytes, "pytorch_8bit", 2, LOW_BIT_TOLERANCE),
+    "dataloader": partial(swapped, "loader", improves_loader, FASTER),
+    "torch-compile": partial(swapped, "engine", swap("eager", "compile"), FASTER),
+    "sdpa": partial(swapped, "attention", swap("eager", "sdpa"), FASTER),
     "batch-multiple-8": multiples_of_8_faster,
 }
-"""How each claim is tested, by its id."""

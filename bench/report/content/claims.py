@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.analysis import reference
-from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.reference import Claim
-from bench.report.content.claim_tests import TESTS, ClaimAnswer, name_of
+from bench.report.content.claim_tests import TESTS, ClaimAnswer
+from bench.report.content.collection import ReportedComparison
 
 REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
 
 ON_CPU = "on a CPU"
-
-CPU = "cpu"
-"""The word that the column `testable_on` has where a CPU can test a claim, if only as a proxy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +34,7 @@ class JudgedClaim:
         return list(dict.fromkeys(filter(None, (answer.comparison.command for answer in self.answers))))
 
 
-def judge_claims(comparisons: Sequence[ComparisonResults]) -> list[JudgedClaim]:
+def judge_claims(comparisons: Sequence[ReportedComparison]) -> list[JudgedClaim]:
     """Every claim judged, in the order of the file."""
     return [_judge(claim, [*TESTS[claim.id](comparisons)]) for claim in reference.read_claims()]
 
@@ -59,8 +56,8 @@ def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
         reason = f"no comparison here tests it: {claim.how_to_test}"
     elif verdict == UNTESTED:
         reason = "the intervals allow either"
-    elif where == ON_CPU and (CPU not in claim.testable_on or "proxy" in claim.testable_on):
-        why = "which is a proxy" if CPU in claim.testable_on else "and the claim is of GPUs"
+    elif where == ON_CPU and ("cpu" not in claim.testable_on or "proxy" in claim.testable_on):
+        why = "which is a proxy" if "cpu" in claim.testable_on else "and the claim is of GPUs"
         reason = f"only {ON_CPU}, {why}; there"
     if reason:
         return JudgedClaim(claim=claim, verdict=UNTESTED, reason=reason, answers=answers)
@@ -73,17 +70,15 @@ def verdict_words(finding: JudgedClaim) -> str:
     holds, holds_not = f"holds on all {machines}", f"holds on none of {machines}"
     if finding.machines < 2:
         holds, holds_not = "holds here", "does not hold here"
-    words = {REPRODUCED: holds, PARTLY: "holds in part", CONTRADICTED: holds_not}.get(
-        finding.verdict, UNTESTED
-    )
+    known = {REPRODUCED: holds, PARTLY: "holds in part", CONTRADICTED: holds_not}
+    words = known.get(finding.verdict, UNTESTED)
     return f"{words}, {finding.where}" if finding.where else words
 
 
 def evidence_lines(finding: JudgedClaim) -> list[str]:
     """Why a claim is untested, if it is, a line for each comparison, and what would judge it."""
-    lines = [finding.reason] * bool(finding.reason) + [
-        f"{name_of(answer.comparison)}: {answer.words}" for answer in finding.answers
-    ]
+    lines = [finding.reason] if finding.reason else []
+    lines += [f"{answer.comparison.title}: {answer.words}" for answer in finding.answers]
     if finding.verdict == UNTESTED:
         where = finding.claim.testable_on.replace(",", " or ")
         lines.append(f"what would judge it: {finding.claim.command}, on {where}")

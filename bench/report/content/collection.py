@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 from bench.analysis.attribution import Fairness, attribute_to_settings
-from bench.analysis.beginning import Beginning, find_beginnings
 from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
@@ -43,9 +42,7 @@ class ReportedComparison(ComparisonResults):
     checkpoints: pd.DataFrame | None = None  # `CHECKPOINTS`: what became of saved training states
     followed: pd.DataFrame | None = None  # `HELD_OUT_LOSSES`
     path: Path | None = None  # the results file, if it was read from one
-    seeds: Sequence[
-        "ReportedComparison"
-    ] = ()  # what it puts together, where these differ in their seed alone
+    seeds: Sequence["ReportedComparison"] = ()  # what it puts together, which differ in their seed alone
     distinction: str = ""  # what tells it from others that are shown with it under the same title
 
     @cached_property
@@ -81,11 +78,6 @@ class ReportedComparison(ComparisonResults):
         return [] if self.profile is None else break_down(self.profile, self.rows, self.summaries)
 
     @cached_property
-    def beginnings(self) -> list[Beginning]:
-        """What each backend takes to begin."""
-        return find_beginnings(self.rows)
-
-    @cached_property
     def convergence(self) -> Convergence | None:
         """How soon each backend comes to the target; None where that was not followed."""
         if self.followed is None:
@@ -103,11 +95,6 @@ class ReportedComparison(ComparisonResults):
         """The model and what was left out of it, such as `bert-large, 6 of 24 layers`."""
         size = one_line(distinct_text(self.rows, "size"))
         return model_label(self.model, size, self.whole("layers"), self.whole("published_layers"))
-
-    @property
-    def is_reduced(self) -> bool:
-        """Whether the model is a miniature of the published one, or has fewer layers."""
-        return self.label != self.model
 
     def whole(self, column: str) -> int | None:
         """A whole number, equal in all rows; None where a file is blank, or is of before it was recorded."""
@@ -268,9 +255,7 @@ def put_seeds_together(collection: Collection) -> Collection:
     return replace(collection, comparisons=comparisons)
 
 
-def with_distinct_titles(
-    families: Sequence[Sequence[ReportedComparison]],
-) -> list[list[ReportedComparison]]:
+def with_distinct_titles(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
     """These comparisons, none of them under the title of another."""
     count = Counter(comparison.title for family in families for comparison in family)
     return [

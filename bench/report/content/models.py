@@ -89,9 +89,7 @@ def showable(
 ) -> tuple[list[ReportedComparison], list[str]]:
     """The comparisons whose numbers are results, and a sentence for each of the others.
 
-    Args:
-        comparisons: of any kind.
-        as_speedup: whether speeds are shown; less memory at each backend's largest batch means nothing.
+    Where no speeds are shown, those at largest batches are none: less memory means nothing there.
 
     Raises:
         UserError: none is left.
@@ -141,22 +139,15 @@ class Setting:
     heading: str
     rows: Sequence[ModelRow]
 
-    @cached_property
-    def measured_at(self) -> str:
-        """When the last launch of its newest comparison began, in ISO 8601, UTC."""
-        return max(comparison.measured_at for row in self.rows for comparison in row.comparisons)
+    @property
+    def comparisons(self) -> list[ReportedComparison]:
+        """The comparisons of all rows."""
+        return [comparison for row in self.rows for comparison in row.comparisons]
 
     @cached_property
     def backends(self) -> list[str]:
-        """The backends that it is about: the usual ones that were tried, or else the first of the others."""
-        others = [
-            other.backend
-            for row in self.rows
-            for comparison in row.comparisons
-            for other in comparison.others
-        ]
-        usual = [name for name in CHART_BACKENDS if name in others]
-        return (usual or list(dict.fromkeys(others)))[:MOST_BACKENDS]
+        """The backends that it is about."""
+        return choose_backends(self.comparisons, [])[:MOST_BACKENDS]
 
     @cached_property
     def words(self) -> AnswerWords:
@@ -167,8 +158,9 @@ class Setting:
 
 
 def _measured(name: str, comparison: ReportedComparison) -> MeasuredModel:
+    is_reduced = comparison.label != comparison.model
     return MeasuredModel(
-        model=name, results=comparison, breakdowns=comparison.breakdowns, is_reduced=comparison.is_reduced
+        model=name, results=comparison, breakdowns=comparison.breakdowns, is_reduced=is_reduced
     )
 
 
@@ -177,10 +169,8 @@ def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Sett
 
     A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in
     none. Of several comparisons of one model and workload, `choose_one_of_each_model` chooses by their
-    backends, overrides and time, never by their results.
-
-    Args:
-        families: comparisons that belong together; a model that one has is not taken from a later one.
+    backends, overrides and time, never by their results. A model that one family has is not taken from a
+    later one.
     """
     # a comparison is looked up by its identity: two may be equal in everything
     family_of = {id(comparison): number for number, family in enumerate(families) for comparison in family}
@@ -189,12 +179,12 @@ def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Sett
         Setting(heading=heading, rows=_rows(group, family_of))
         for heading, group in group_by_machine(eligible, _heading).items()
     ]
-    newest_first = sorted(settings, key=lambda setting: setting.measured_at, reverse=True)
-    return sorted(newest_first, key=lambda setting: -len(setting.rows))
+    settings.sort(key=lambda setting: max(one.measured_at for one in setting.comparisons), reverse=True)
+    return sorted(settings, key=lambda setting: -len(setting.rows))
 
 
 def _is_eligible(comparison: ReportedComparison) -> bool:
-    base = comparison.of(comparison.reference)
+    base = comparison.base
     return (
         not comparison.uncontrolled
         and comparison.study != FAIRNESS

@@ -21,7 +21,6 @@ CAPTIONS = {
     UNCONTROLLED: "What an uncontrolled harness would print",
     "memory": "Peak memory",
     "converge": "Held-out loss against time",
-    "methods": "What each method of training saves, and what it costs",
 }
 """What a figure of each kind shows."""
 
@@ -39,3 +38,8 @@ class ReportFigure:
     def picture(self) -> Picture:
         """The figure on a page."""
         return Picture(path=self.path, caption=": ".join(filter(None, (CAPTIONS[self.kind], self.of))))
+
+
+def numbered(name: str, number: int) -> str:
+    """The name of one of several figures: from the second on it ends in its number."""
+    return name if number == 1 else f"{name}-{number}"

@@ -20,7 +20,6 @@ class Ratio:
 class Quantity:
     """What a chart shows of every backend; in its texts the reference's name takes the place of `{}`."""
 
-    name: str  # as the command line calls it
     title: str  # of the chart
     axis: str
     less: str  # what a ratio below 1 means
@@ -36,12 +35,12 @@ def _speedup(_: ReportedComparison, summary: BackendSummary) -> Ratio | None:
 
 
 def _memory(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    base = comparison.of(comparison.reference)
+    base = comparison.base
     return _over(comparison.peak_mib(summary), comparison.peak_mib(base) if base else None)
 
 
 def _energy(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:
-    base = comparison.of(comparison.reference)
+    base = comparison.base
     return _over(summary.energy_per_sample_j, base.energy_per_sample_j if base else None)
 
 
@@ -50,7 +49,6 @@ def _over(value: float | None, base: float | None) -> Ratio | None:
 
 
 SPEEDUP = Quantity(
-    name="speedup",
     title="Training speed relative to {}",
     axis="speed-up over {} (×, logarithmic)",
     less="slower",
@@ -59,7 +57,6 @@ SPEEDUP = Quantity(
     ratio=_speedup,
 )
 MEMORY = Quantity(
-    name="memory",
     title="Peak memory relative to {}",
     axis="peak memory over {}'s (×, logarithmic)",
     less="less memory",
@@ -69,7 +66,6 @@ MEMORY = Quantity(
     ratio=_memory,
 )
 ENERGY = Quantity(
-    name="energy",
     title="Energy per sample relative to {}",
     axis="energy per sample over {}'s (×, logarithmic)",
     less="less energy",
@@ -79,8 +75,7 @@ ENERGY = Quantity(
     ratio=_energy,
 )
 
-QUANTITIES = {quantity.name: quantity for quantity in (SPEEDUP, MEMORY, ENERGY)}
-"""By the name that the command line uses."""
+QUANTITIES = {"speedup": SPEEDUP, "memory": MEMORY, "energy": ENERGY}
 
 BREAKDOWN = "breakdown"
 KINDS = (*QUANTITIES, BREAKDOWN)

@@ -34,8 +34,6 @@ KINDS_OF_SCALING = {
 CHECKS_FIGURE, PUBLISHED_FIGURE = "scale-checks", "scale-published"
 """The names of figures without their ending."""
 
-MIB = 2**20
-
 
 @dataclass(frozen=True)
 class Banded:
@@ -73,39 +71,19 @@ which sending makes it longer; `needed_gib`, which a rank needs, and whether tha
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleLine:
-    """A sharding at every world size, in order."""
-
-    sharding: str
-    points: Sequence[ScalePoint]
-
-    @property
-    def name(self) -> str:
-        """The sharding in the field's words."""
-        return name_sharding(self.sharding)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Scaling:
     """One file: a model on a topology, with the bytes that libraries were counted to send."""
 
     stem: str  # the file's name without its ending
     model: str
+    title: str  # the model as its authors write it
     topology: topology.Topology
-    lines: dict[str, list[ScaleLine]]  # by kind of scaling
+    # what is predicted at every world size, in order, by kind of scaling and sharding
+    lines: dict[str, dict[str, list[ScalePoint]]]
     workload: str  # precision, batch and length in words
     bases: Sequence[str]  # where the seconds of computing are from
     made_by: str  # the command, and the commit
-
-    @property
-    def title(self) -> str:
-        """The model as its authors write it."""
-        return spell_model(self.model)
-
-    @property
-    def figure(self) -> str:
-        """The name of its figure without the ending."""
-        return f"scale-{self.stem.removeprefix('scaling-')}"
+    figure: str  # the name of its figure without the ending
 
 
 CheckedPoint: TypeAlias = Any
@@ -233,10 +211,10 @@ def _read_scaling(path: Path) -> Scaling:
         fits=table["predicted_memory_gib"] <= table["memory_gib"],
     )
     lines = {
-        kind: [
-            ScaleLine(sharding=name, points=list(of_kind[of_kind["sharding"] == name].itertuples()))
+        kind: {
+            name: list(of_kind[of_kind["sharding"] == name].itertuples())
             for name in sorted(of_kind["sharding"].unique(), key=place_of_sharding)
-        ]
+        }
         for kind in KINDS_OF_SCALING
         if not (of_kind := table[table["scaling"] == kind]).empty
     }
@@ -247,11 +225,13 @@ def _read_scaling(path: Path) -> Scaling:
     return Scaling(
         stem=path.stem,
         model=first["model"],
+        title=spell_model(first["model"]),
         topology=topology.load(first["topology"]),
         lines=lines,
         workload=", ".join([first["precision"], *known_sizes]),
         bases=[basis for basis in dict.fromkeys(table["basis"]) if basis],
         made_by=f"{first['command']}; commit {first['git_commit']}",
+        figure=f"scale-{path.stem.removeprefix('scaling-')}",
     )
 
 
@@ -262,7 +242,7 @@ def _read_checks(path: Path) -> list[CheckedPoint]:
     table["error"] = table["error"].mask(equal, 0.0)
     table = _check(path, table, ["measured", "predicted", "error"])
     memory = table["quantity"] == MEMORY
-    table.loc[memory, [*bounded("measured"), *bounded("predicted")]] /= MIB
+    table.loc[memory, [*bounded("measured"), *bounded("predicted")]] /= 2**20
     table.loc[memory, "unit"] = "MiB"
     rows: list[Any] = list(table.itertuples())
     named = [

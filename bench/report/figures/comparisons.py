@@ -12,17 +12,7 @@ from bench.analysis import reference
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
 from bench.report.figures.model_chart import hardware_of
-from bench.report.figures.rows import (
-    REACH,
-    Bar,
-    Marks,
-    Row,
-    RowChart,
-    RowGroup,
-    draw_rows,
-    ends_of,
-    stacked,
-)
+from bench.report.figures.rows import REACH, Bar, Marks, Row, RowChart, RowGroup, draw_rows, ends_of, stacked
 from bench.report.figures.sheet import bar_entry
 from bench.report.figures.style import Theme
 from bench.report.words import describe
@@ -56,10 +46,7 @@ def comparisons_of(page: Page) -> list[ReportedComparison]:
 
 
 def _row_panels(
-    page: Page,
-    row: Callable[[ReportedComparison, BackendSummary], Row],
-    *,
-    relative: bool = False,
+    page: Page, row: Callable[[ReportedComparison, BackendSummary], Row], *, relative: bool = False
 ) -> dict[str, list[RowGroup]]:
     """The panels of a page, with a row for each backend.
 
@@ -131,9 +118,8 @@ def _caption(comparisons: Sequence[ReportedComparison]) -> str:
 
 def _best_pytorch(comparison: ReportedComparison) -> float | None:
     """The speed-up of the fastest PyTorch row, unless the reference itself is that."""
-    return next(
-        (other.speedup.ratio for other in comparison.others if other.is_best_pytorch and other.speedup), None
-    )
+    best = comparison.best_pytorch
+    return best.speedup.ratio if best and best.speedup else None
 
 
 def _published(comparison: ReportedComparison, summary: BackendSummary) -> reference.Published | None:

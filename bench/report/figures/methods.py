@@ -1,39 +1,54 @@
 """The figure of what each method of training does to speed and to memory."""
 
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bench.analysis.methods import Method, MethodsStudy
+from bench.analysis.methods import Method, MethodsStudy, find_methods
+from bench.report.content.collection import ReportedComparison
+from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
 from bench.report.figures.sheet import bar_entry, interval_entry
 from bench.report.figures.style import Theme
+from bench.report.pages.methods import figure_stem, figure_title, name_method
+from bench.report.words import describe
 from bench.report.words.formatting import TIMES, ratio
 
 SPEED, MEMORY = ("#0072B2", ""), ("#E69F00", "///")
-"""Colours and hatches of the two bars of a method."""
 
 FARTHEST = 3.0
 """Times the baseline's speed or memory, or a part of it: the axis ends there."""
 
 
-def draw_methods(
-    study: MethodsStudy, names: Sequence[str], theme: Theme, *, title: str, subtitle: str, caption: str
-) -> Figure:
-    """Two bars for each method, under these names; at least one of them was measured."""
-    groups = [_group(study, method, name) for method, name in zip(study.methods, names, strict=True)]
+def write_methods_figures(comparisons: Sequence[ReportedComparison], folder: Path) -> list[Path]:
+    """Draw a figure as SVG for each comparison of methods of which any was measured; their paths."""
+    paths = []
+    for comparison in comparisons:
+        study = find_methods(comparison)
+        if study and study.measured:
+            paths.append(folder / f"{figure_stem(comparison)}.svg")
+            write_figure(paths[-1], partial(_draw_methods, comparison, study))
+    return paths
+
+
+def _draw_methods(comparison: ReportedComparison, study: MethodsStudy, theme: Theme) -> Figure:
+    """Two bars for each method."""
+    groups = [_group(study, method) for method in study.methods]
     known = [(method.speedup, method.memory_ratio) for method in study.measured]
     values = [value for speed, memory in known if speed and memory for value in (speed.ratio, memory)]
     ends = [end for speed, _ in known if speed for end in ends_of(speed) or ()]
     within = [end for end in ends if 1 / FARTHEST < end < FARTHEST]
     chart = RowChart(
-        title=title,
-        subtitle=subtitle,
+        title=figure_title(comparison),
+        subtitle=f"{describe.short_workload(describe.of_reference(comparison.rows))}; {comparison.panel}",
         panels={"": sorted(groups, key=lambda group: group.section == OTHERS)},
         limits=ratio_limits([min(max(value, 1 / FARTHEST), FARTHEST) for value in values], within),
         logarithmic=True,
         label=f"over {study.reference} ({TIMES}, logarithmic)",
-        caption=caption,
+        caption="Speed: throughput over the baseline's. Memory: peak of the timed steps over the baseline's. "
+        "First those methods that neither another one nor the baseline beats in both at the same time.",
         legend=[bar_entry("speed", SPEED), bar_entry("peak memory", MEMORY), interval_entry(theme)],
         line=1,
         row=0.11,
@@ -43,10 +58,10 @@ def draw_methods(
 
 
 UNBEATEN, OTHERS = "not beaten in both", "beaten in both by another method or by the baseline"
-"""The headings that divide the methods."""
 
 
-def _group(study: MethodsStudy, method: Method, name: str) -> RowGroup:
+def _group(study: MethodsStudy, method: Method) -> RowGroup:
+    name = name_method(method)
     section = UNBEATEN if method.backend in study.front else OTHERS
     if not (method.speedup and method.memory_ratio):
         reason = method.status if method.status != "ok" else "no speed-up"

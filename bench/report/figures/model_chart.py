@@ -89,12 +89,9 @@ class ModelChart:
 def model_chart(
     comparisons: Sequence[ReportedComparison], quantity: Quantity = SPEEDUP, *, backends: Sequence[str] = ()
 ) -> ModelChart:
-    """The chart of these comparisons, those of different machines apart.
+    """The chart with a line for each of these comparisons, those of different machines apart.
 
-    Args:
-        comparisons: one line each.
-        quantity: what to show.
-        backends: whose bars; without any the usual ones, or if none has been measured all but the reference.
+    It has the bars of these backends; without any of the usual ones, or else of all but the reference.
 
     Raises:
         UserError: no comparison can be shown, or a backend is in none of them.
@@ -167,7 +164,7 @@ def _bar(comparison: ReportedComparison, backend: str, quantity: Quantity) -> Mo
 def _short_reason(comparison: ReportedComparison, summary: BackendSummary) -> str:
     if summary.status != "ok":
         return _STATUS_WORDS.get(summary.status, summary.status)
-    base = comparison.of(comparison.reference)
+    base = comparison.base
     if base is None:
         return f"no {comparison.reference} to compare with"
     if base.status != "ok":
@@ -177,7 +174,7 @@ def _short_reason(comparison: ReportedComparison, summary: BackendSummary) -> st
 
 def _best(comparison: ReportedComparison, quantity: Quantity) -> tuple[str, Ratio] | None:
     """The fastest PyTorch of the comparison, whatever the quantity: the one that a user would take."""
-    best = next((summary for summary in comparison.summaries if summary.is_best_pytorch), None)
+    best = comparison.best_pytorch
     if best is None:
         return None
     if best.is_reference:

@@ -10,7 +10,7 @@ from bench.analysis import reference
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import choose_one_of_each_model, panels_of
-from bench.report.content.pictures import ReportFigure
+from bench.report.content.pictures import ReportFigure, numbered
 from bench.report.content.quantities import BREAKDOWN, KINDS, QUANTITIES, SPEEDUP, Ratio
 from bench.report.figures import style
 from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows, describe_steps
@@ -45,8 +45,8 @@ def write_model_figure(
     """Draw one figure of these comparisons.
 
     Args:
-        comparisons: one model of the figure each; those of different machines get panels of their own.
-        path: where to, ending in .svg, .pdf or .png.
+        comparisons: a model each; those of different machines get panels of their own.
+        path: ends in .svg, .pdf or .png.
         of: of `KINDS`.
         width: in inches; the height follows.
         theme: light or dark.
@@ -67,9 +67,7 @@ def write_model_figure(
         chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
         rows, description = model_rows(chart, theme, width), describe_models(chart)
     drawn = replace(
-        rows,
-        title=rows.title if title is None else title,
-        caption=rows.caption if with_caption else "",
+        rows, title=rows.title if title is None else title, caption=rows.caption if with_caption else ""
     )
     write_figure(
         path,
@@ -89,7 +87,7 @@ def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: P
     written = []
     for number, comparisons in enumerate(sets, 1):
         for kind in KINDS:
-            path = folder / (f"models-{kind}.svg" if number == 1 else f"models-{kind}-{number}.svg")
+            path = folder / f"{numbered(f'models-{kind}', number)}.svg"
             try:
                 write_model_figure(comparisons, path, of=kind)
             except UserError:

@@ -1,19 +1,18 @@
 """Which figures a report has, and how each is written."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
 from bench.report.content.collection import Collection, ReportedComparison
-from bench.report.content.pictures import ReportFigure
+from bench.report.content.pictures import UNCONTROLLED, ReportFigure, numbered
 from bench.report.figures import comparisons, waterfall
 from bench.report.figures.breakdown_chart import base_seconds, draw_breakdown_of
 from bench.report.figures.comparisons import Page
 from bench.report.figures.convergence import draw_convergence
-from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import Theme
 
 MOST = 8
@@ -23,11 +22,9 @@ OF_PAGES: dict[str, Callable[[Page, Theme], Figure]] = {
     "speedup": comparisons.draw_speedup,
     "memory": comparisons.draw_memory,
 }
-"""Figures of many comparisons."""
 
 OF_ONE: dict[
-    str,
-    tuple[Callable[[ReportedComparison, Theme], Figure], Callable[[ReportedComparison], object]],
+    str, tuple[Callable[[ReportedComparison, Theme], Figure], Callable[[ReportedComparison], object]]
 ] = {
     "breakdown": (draw_breakdown_of, lambda comparison: comparison.others and base_seconds(comparison)),
     "converge": (draw_convergence, lambda comparison: comparison.convergence),
@@ -36,33 +33,32 @@ OF_ONE: dict[
 """Figures of one comparison, of those measured last; and what a comparison needs for one."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A figure that is to be drawn."""
-
-    name: str  # of its file, without the ending
-    kind: str  # what it shows, of `bench.report.content.pictures.CAPTIONS`
-    draw: Callable[[Theme], Figure]
-    of: str = ""  # of what, in words; empty for all comparisons
+Planned: TypeAlias = tuple[ReportFigure, Callable[[Theme], Figure]]
+"""A figure, and what draws it."""
 
 
-def planned_figures(collection: Collection) -> list[Job]:
+def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
     """The figures of these results, in the order in which they are shown."""
+
+    def plan(name: str, kind: str, draw: Callable[[Theme], Figure], of: str = "") -> Planned:
+        return ReportFigure(path=folder / f"{name}.svg", kind=kind, of=of), draw
+
     pages = comparisons.cut_into_pages(collection.panels)
-    jobs = [
-        _numbered(name, number, partial(draw, page))
-        for name, draw in OF_PAGES.items()
+    of_pages = [
+        plan(numbered(kind, number), kind, partial(draw, page))
+        for kind, draw in OF_PAGES.items()
         for number, page in enumerate(pages[:MOST], 1)
     ]
-    jobs += [
-        Job(f"{name}-{comparison.anchor}", name, partial(draw, comparison), comparison.title)
-        for name, (draw, _) in OF_ONE.items()
-        for comparison in _with(name, collection)[-MOST:]
+    of_one = [
+        plan(f"{kind}-{comparison.anchor}", kind, partial(draw, comparison), comparison.title)
+        for kind, (draw, _) in OF_ONE.items()
+        for comparison in _with(kind, collection)[-MOST:]
     ]
-    return jobs + [
-        _numbered("fairness", number, partial(waterfall.draw_fairness, label, fairness), label)
-        for number, (label, fairness) in enumerate(collection.fairness.items(), 1)
+    of_settings = [
+        plan(numbered(UNCONTROLLED, number), UNCONTROLLED, partial(waterfall.draw_fairness, *item), item[0])
+        for number, item in enumerate(collection.fairness.items(), 1)
     ]
+    return [*of_pages, *of_one, *of_settings]
 
 
 def not_drawn(collection: Collection) -> list[str]:
@@ -81,14 +77,3 @@ def _with(name: str, collection: Collection) -> list[ReportedComparison]:
     """The comparisons that have what a figure of `OF_ONE` shows, those measured last at the end."""
     _, has_it = OF_ONE[name]
     return sorted(filter(has_it, collection.controlled), key=lambda comparison: comparison.measured_at)
-
-
-def save(job: Job, folder: Path) -> ReportFigure:
-    """Draw a figure and write it as SVG."""
-    path = folder / f"{job.name}.svg"
-    write_figure(path, job.draw)
-    return ReportFigure(path=path, kind=job.kind, of=job.of)
-
-
-def _numbered(kind: str, number: int, draw: Callable[[Theme], Figure], of: str = "") -> Job:
-    return Job(kind if number == 1 else f"{kind}-{number}", kind, draw, of)

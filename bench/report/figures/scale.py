@@ -19,7 +19,7 @@ from bench.report.content.scale import (
     CheckedPoint,
     Predictions,
     PublishedRatio,
-    ScaleLine,
+    ScalePoint,
     Scaling,
 )
 from bench.report.figures.picture_files import write_figure
@@ -71,17 +71,16 @@ def _marker(sharding: str) -> dict[str, Any]:
 def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
     """Predicted efficiency against ranks: a dashed line with its band for each sharding."""
     sheet = Sheet(REPORT_WIDTH, theme)
-    lines = [line for members in scaling.lines.values() for line in members]
-    points = [point for line in lines for point in line.points]
-    names = {line.name: line.sharding for line in lines}
-    legend = [mark_entry(name, _marker(sharding)) for name, sharding in names.items()]
+    points = [point for lines in scaling.lines.values() for line in lines.values() for point in line]
+    shardings = dict.fromkeys(point.sharding for point in points)
+    legend = [mark_entry(name_sharding(sharding), _marker(sharding)) for sharding in shardings]
     if not all(point.fits for point in points):
         legend.append(mark_entry("does not fit in memory", _crossed(theme)))
     sheet.title(f"{scaling.title} on {scaling.topology.title}: predicted efficiency on many ranks")
     sheet.legend(legend)
     wide = (sheet.room - LEFT - MARGIN - (len(scaling.lines) - 1) * BETWEEN) / len(scaling.lines)
     most = 1.04 * max([1.0, *(point.efficiency.ends[1] for point in points)])
-    for number, (kind, members) in enumerate(scaling.lines.items()):
+    for number, (kind, lines) in enumerate(scaling.lines.items()):
         left = LEFT + MARGIN + number * (wide + BETWEEN)
         label = "" if number else "predicted efficiency"
         axes = sheet.axes(left, sheet.y + ABOVE, wide, HIGH, xlabel="ranks", ylabel=label, ylim=(0, most))
@@ -89,9 +88,10 @@ def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
         axes.tick_params(labelleft=not number)
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
         axes.grid(axis="y", color=theme.grid, linewidth=0.6)
-        _scale_ranks(axes, members, scaling.topology.ranks_per_node, theme)
-        for order, line in enumerate(members):
-            _draw_line(axes, theme, kind, line, order)
+        sizes = sorted({point.ranks for line in lines.values() for point in line})
+        _scale_ranks(axes, sizes, scaling.topology.ranks_per_node, theme)
+        for order, (sharding, line) in enumerate(lines.items()):
+            _draw_line(axes, theme, kind, sharding, line, order)
     sheet.y += ABOVE + HIGH + BELOW
     sheet.caption(
         f"Predicted, not measured: {scaling.model}, {scaling.workload}. Samples/s of a rank as a share of "
@@ -101,13 +101,11 @@ def draw_scaling(scaling: Scaling, theme: Theme) -> Figure:
 
 
 def _crossed(theme: Theme) -> dict[str, Any]:
-    """What crosses out the marker of what would not fit."""
     return {"marker": "x", "mec": theme.ink, "mew": 0.8, "markersize": 3.8}
 
 
-def _scale_ranks(axes: Axes, lines: Sequence[ScaleLine], per_node: int, theme: Theme) -> None:
+def _scale_ranks(axes: Axes, sizes: Sequence[int], per_node: int, theme: Theme) -> None:
     """Powers of two on the axis, and where the node ends."""
-    sizes = sorted({point.ranks for line in lines for point in line.points})
     margin = max(1.15, (sizes[-1] / sizes[0]) ** 0.05)
     axes.set_xscale("log", base=2)
     axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
@@ -122,17 +120,19 @@ def _scale_ranks(axes: Axes, lines: Sequence[ScaleLine], per_node: int, theme: T
         axes.text(per_node, 1.01, "1 node", color=theme.faint, **at)
 
 
-def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, order: int) -> None:
-    ranks, values = zip(*((point.ranks, point.efficiency.value) for point in line.points), strict=True)
-    low, high = zip(*(point.efficiency.ends for point in line.points), strict=True)
-    *_, colour, dashes = _LOOKS.get(line.sharding, _OTHER)
-    name = f"{line.name}-{kind}".replace(" ", "_")
+def _draw_line(
+    axes: Axes, theme: Theme, kind: str, sharding: str, points: Sequence[ScalePoint], order: int
+) -> None:
+    ranks, values = zip(*((point.ranks, point.efficiency.value) for point in points), strict=True)
+    low, high = zip(*(point.efficiency.ends for point in points), strict=True)
+    *_, colour, dashes = _LOOKS.get(sharding, _OTHER)
+    name = f"{name_sharding(sharding)}-{kind}".replace(" ", "_")
     axes.fill_between(ranks, low, high, color=colour, alpha=0.12, linewidth=0, gid=f"band-{name}")
     dashed: dict[str, Any] = {"linestyle": (0.9 * order, dashes), "dash_capstyle": "butt"}
     axes.plot(ranks, values, color=colour, linewidth=1.3, zorder=4 + order, gid=f"line-{name}", **dashed)
     at: dict[str, Any] = {"linestyle": "none", "clip_on": False}
-    axes.plot(ranks, values, zorder=20 + order, gid=f"points-{name}", **at, **_marker(line.sharding))
-    if outside := [(point.ranks, point.efficiency.value) for point in line.points if not point.fits]:
+    axes.plot(ranks, values, zorder=20 + order, gid=f"points-{name}", **at, **_marker(sharding))
+    if outside := [(point.ranks, point.efficiency.value) for point in points if not point.fits]:
         xs, ys = zip(*outside, strict=True)
         axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **_crossed(theme))
 
@@ -143,7 +143,7 @@ def _draw_line(axes: Axes, theme: Theme, kind: str, line: ScaleLine, order: int)
 def draw_checks(accuracies: Sequence[Accuracy], theme: Theme) -> Figure:
     """How far off each prediction is: a group for each quantity, with the band of its rule."""
     checks = [check for accuracy in accuracies for check in accuracy.checks if check.measured.value]
-    ends = [end for check in checks for end in (*_ends_of_check(check), check.error + 1, 0.95, 1.05)]
+    ends = [0.95, 1.05, *(end for check in checks for end in (*_ends_of_check(check), check.error + 1))]
     groups = [
         RowGroup(
             heading=f"{accuracy.quantity}: {accuracy.within} of {len(accuracy.checks)} {accuracy.rule}",

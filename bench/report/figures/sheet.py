@@ -35,6 +35,7 @@ LINE = 1.25 * SMALL / 72
 """Inches from one line of small text to the next."""
 
 _DPI = 720  # at which texts are measured: so fine that hinting does not matter
+_RENDERER = RendererAgg(1, 1, _DPI)
 
 
 class Sheet:
@@ -153,13 +154,8 @@ def halo(theme: Theme, width: float) -> list[Any]:
 def inches(words: str, points: float = SMALL, weight: str = "normal") -> float:
     """How wide these words are."""
     font = FontProperties(size=points, weight=weight)
-    width, _, _ = _renderer().get_text_width_height_descent(words, font, False)
+    width, _, _ = _RENDERER.get_text_width_height_descent(words, font, False)
     return 1.02 * float(width) / _DPI  # hinting makes small type a little wider
-
-
-@lru_cache(maxsize=1)
-def _renderer() -> RendererAgg:
-    return RendererAgg(1, 1, _DPI)
 
 
 def widest(lines: Iterable[str]) -> float:

@@ -12,7 +12,6 @@ from bench.report.words.formatting import TIMES, ratio_and_interval
 from bench.statistics.intervals import Speedup
 
 WHOLE, GROWS, SHRINKS = ("#BBBBBB", ""), ("#009E73", "///"), ("#D55E00", "\\\\\\")
-"""Colour and hatch of a bar."""
 
 LEFT_ALONE = {
     "threads": "Threads left alone: the engine takes every core, PyTorch the one that torchrun gives it.",

@@ -1,12 +1,11 @@
 """The section of one comparison: its table, what went wrong, and how it was measured."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
-from bench.analysis.beginning import Beginning
+from bench.analysis.beginning import Beginning, find_beginnings
 from bench.analysis.convergence import BackendConvergence
 from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.config.backend import describe_reference
@@ -72,26 +71,22 @@ ABOUT_TARGET = (
 Record = dict[Any, Any]  # a row of a side file
 
 
-def _known(row: Record, column: str) -> float | None:
-    return None if math.isnan(row[column]) else float(row[column])
-
-
 def _status(row: Record) -> str:
     return one_line(": ".join(filter(None, [row["status"], row["message"]])))
 
 
 def _latency(row: Record) -> str:
-    middle, low, high = (number(_known(row, f"inference_{end}ms"), 3) for end in ("", "low_", "high_"))
+    middle, low, high = (number(row[f"inference_{end}ms"], 3) for end in ("", "low_", "high_"))
     return f"{middle} [{low}, {high}]"
 
 
 EXPORTED: list[Column[Record]] = [
     text_column("backend", lambda row: one_line(row["backend"])),
     text_column("status", _status),
-    Column("exported MiB", lambda row: number(_known(row, "exported_mib"))),
-    Column("largest output", lambda row: number(_known(row, "output_scale"))),
-    Column("difference from PyTorch", lambda row: small(_known(row, "difference"))),
-    Column("difference from the reference's", lambda row: small(_known(row, "difference_from_reference"))),
+    Column("exported MiB", lambda row: number(row["exported_mib"])),
+    Column("largest output", lambda row: number(row["output_scale"])),
+    Column("difference from PyTorch", lambda row: small(row["difference"])),
+    Column("difference from the reference's", lambda row: small(row["difference_from_reference"])),
     Column("inference ms (median, 95 % interval)", _latency),
 ]
 ABOUT_EXPORTED = (
@@ -102,10 +97,10 @@ ABOUT_EXPORTED = (
 CHECKPOINTS: list[Column[Record]] = [
     text_column("backend", lambda row: one_line(row["backend"])),
     text_column("status", _status),
-    Column("on disk MiB", lambda row: number(_known(row, "checkpoint_mib"))),
-    Column("save s", lambda row: number(_known(row, "save_s"), 3)),
-    Column("load s", lambda row: number(_known(row, "load_s"), 3)),
-    Column("difference after loading", lambda row: small(_known(row, "difference"))),
+    Column("on disk MiB", lambda row: number(row["checkpoint_mib"])),
+    Column("save s", lambda row: number(row["save_s"], 3)),
+    Column("load s", lambda row: number(row["load_s"], 3)),
+    Column("difference after loading", lambda row: small(row["difference"])),
 ]
 ABOUT_CHECKPOINTS = (
     "The state of the training after a few steps without dropout: weights, optimizer's state, loss scaling "
@@ -137,19 +132,19 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
 
 
 def _further_tables(comparison: ReportedComparison) -> list[Block]:
-    """What was measured or followed besides speed."""
     blocks: list[Block] = []
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
         blocks += _explained("Time to the target", target.backends, TARGET, f"{goal} {ABOUT_TARGET}")
-    beginnings = comparison.beginnings
+    beginnings = find_beginnings(comparison.rows)
     blocks += _explained("What each backend takes to begin", beginnings, BEGINNING, ABOUT_BEGINNING)
     for title, records, columns, explanation in (
         ("After training", comparison.exported, EXPORTED, ABOUT_EXPORTED),
         ("Checkpoints", comparison.checkpoints, CHECKPOINTS, ABOUT_CHECKPOINTS),
     ):
-        rows = [] if records is None else records.to_dict("records")
-        blocks += _explained(title, rows, columns, explanation)
+        if records is not None:
+            rows = records.astype(object).where(records.notna(), None).to_dict("records")
+            blocks += _explained(title, rows, columns, explanation)
     return blocks
 
 

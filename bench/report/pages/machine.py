@@ -145,7 +145,6 @@ class MachinePage:
         return blocks
 
     def _every_backend(self) -> list[Block]:
-        """A sortable table for each machine."""
         blocks: list[Block] = []
         for heading, comparisons in self.collection.panels.items():
             rows = backend_table(SCREEN, rows_of(comparisons), label=heading, is_sortable=True)
@@ -176,7 +175,7 @@ class MachinePage:
 
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
     """The first figure of speed that shows comparisons of a setting."""
-    anchors = {comparison.anchor for row in setting.rows for comparison in row.comparisons}
+    anchors = {comparison.anchor for comparison in setting.comparisons}
     return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
 
 
@@ -301,13 +300,11 @@ def _claims(findings: Sequence[JudgedClaim]) -> list[Block]:
 
 
 def _summary(comparison: ReportedComparison) -> str:
-    """What is seen of a comparison before it is unfolded."""
     left_alone = f"; in no table above, since {definitions.LEFT_ALONE}" if comparison.uncontrolled else ""
     return f"{comparison.title}{_warnings([comparison], ': ')}{left_alone}"
 
 
 def _environment(comparison: ReportedComparison) -> list[Block]:
-    """Everything that is recorded of where it ran."""
     hashes = [distinct_text(comparison.rows, f"{name}_hash") for name in ("config", "environment")]
     text = json.dumps(latest_environment(comparison.rows), indent=1, sort_keys=True, ensure_ascii=False)
     return [

@@ -76,12 +76,6 @@ def figure_title(comparison: ReportedComparison) -> str:
     return f"{comparison.label}: what each method saves, and what it costs"
 
 
-CAPTION = (
-    "Speed: throughput over the baseline's. Memory: peak of the timed steps over the baseline's. First those "
-    "methods that neither another one nor the baseline beats in both at the same time."
-)
-
-
 def methods_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     """The page: for each model the answer, the figure, the table."""
     return [
@@ -166,8 +160,8 @@ def _memory(method: Method) -> str:
     return f"{method.memory_ratio:.2f}{TIMES} the memory"
 
 
-def _judged(guide: str, agreement: str | None) -> str:
-    """What the guide says, and whether it is so here."""
+def _judged(method: Method, effect: str, agreement: str | None) -> str:
+    guide = getattr(method.guided, effect, "")
     return f"{guide}: {'so here' if agreement == AGREES else 'not here'}" if guide and agreement else guide
 
 
@@ -184,13 +178,9 @@ _COLUMNS: list[Column[Method]] = [
     Column("MiB", lambda method: number(method.memory_mib)),
     Column("state bytes per parameter", lambda method: number(method.state_bytes, 3)),
     Column("loss difference", lambda method: small(method.loss_difference)),
+    text_column("guide: faster?", lambda method: _judged(method, "improves_speed", method.speed_as_guided)),
     text_column(
-        "guide: faster?",
-        lambda method: _judged(method.guided.improves_speed if method.guided else "", method.speed_as_guided),
-    ),
-    text_column(
-        "guide: less memory?",
-        lambda method: _judged(method.guided.saves_memory if method.guided else "", method.memory_as_guided),
+        "guide: less memory?", lambda method: _judged(method, "saves_memory", method.memory_as_guided)
     ),
 ]
 

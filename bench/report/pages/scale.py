@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from bench.analysis.scale.tables import FOLDER, WEAK, faster_world_sizes
@@ -100,7 +101,7 @@ def zero1_over_ddp(scaling: Scaling) -> dict[int, float]:
 def _points(scaling: Scaling, sharding: str) -> dict[int, ScalePoint]:
     """What is predicted of a sharding by ranks; nothing if it was not predicted."""
     main = next(iter(scaling.lines.values()))
-    return {point.ranks: point for line in main if line.sharding == sharding for point in line.points}
+    return {point.ranks: point for point in main.get(sharding, [])}
 
 
 def _best_zero1(scaling: Scaling) -> str:
@@ -119,11 +120,11 @@ def _efficiency_of_ddp(scaling: Scaling, ranks: int) -> str:
 def _fitting(scaling: Scaling) -> str:
     """The ranks from which on each sharding fits: `DDP: no; ZeRO-1: from 8 ranks on; FSDP2: yes`."""
     parts = []
-    for line in next(iter(scaling.lines.values())):
-        too_large = [point.ranks for point in line.points if not point.fits]
-        later = [point.ranks for point in line.points if point.ranks > max(too_large, default=0)]
+    for sharding, points in next(iter(scaling.lines.values())).items():
+        too_large = [point.ranks for point in points if not point.fits]
+        later = [point.ranks for point in points if point.ranks > max(too_large, default=0)]
         words = "yes" if not too_large else f"from {later[0]:,} ranks on" if later else "no"
-        parts.append(f"{line.name}: {words}")
+        parts.append(f"{name_sharding(sharding)}: {words}")
     return "; ".join(parts)
 
 
@@ -176,9 +177,9 @@ def _scaling(scaling: Scaling) -> list[Block]:
     for kind, lines in scaling.lines.items():
         if len(scaling.lines) > 1 or kind != WEAK:
             blocks.append(Paragraph(f"{kind.capitalize()} scaling ({KINDS_OF_SCALING[kind]}):"))
-        points = [(line.name, point) for line in lines for point in line.points]
-        shown = [(name, point) for name, point in points if point.ranks in SHOWN] or points
-        blocks.append(table(sorted(shown, key=lambda row: row[1].ranks), _POINT_COLUMNS))
+        points = list(chain.from_iterable(lines.values()))
+        shown = [point for point in points if point.ranks in SHOWN] or points
+        blocks.append(table(sorted(shown, key=lambda point: point.ranks), _POINT_COLUMNS))
     notes: list[Text] = [
         f"training: {scaling.model}, {scaling.workload}",
         *([f"seconds of computing: {'; '.join(scaling.bases)}"] if scaling.bases else []),
@@ -188,17 +189,17 @@ def _scaling(scaling: Scaling) -> list[Block]:
     return [*blocks, Bullets(notes)]
 
 
-_POINT_COLUMNS: list[Column[tuple[str, ScalePoint]]] = [
-    Column("ranks", lambda row: f"{row[1].ranks:,}"),
-    text_column("sharding", lambda row: row[0]),
-    Column("predicted samples/s [95 %]", lambda row: row[1].samples.words()),
-    Column("efficiency [95 %]", lambda row: row[1].efficiency.per_cent()),
-    Column("not hidden", lambda row: f"{100 * row[1].exposed:.0f} %"),
+_POINT_COLUMNS: list[Column[ScalePoint]] = [
+    Column("ranks", lambda point: f"{point.ranks:,}"),
+    text_column("sharding", lambda point: name_sharding(point.sharding)),
+    Column("predicted samples/s [95 %]", lambda point: point.samples.words()),
+    Column("efficiency [95 %]", lambda point: point.efficiency.per_cent()),
+    Column("not hidden", lambda point: f"{100 * point.exposed:.0f} %"),
     Column(
         "memory of a rank",
-        lambda row: f"{number(row[1].needed_gib, 3)} of {number(row[1].memory_gib, 3)} GiB",
+        lambda point: f"{number(point.needed_gib, 3)} of {number(point.memory_gib, 3)} GiB",
     ),
-    text_column("fits?", lambda row: "yes" if row[1].fits else "no"),
+    text_column("fits?", lambda point: "yes" if point.fits else "no"),
 ]
 
 

@@ -7,18 +7,16 @@ from rich import box
 from rich import table as rich
 from rich.text import Text
 
+from bench.closing import WIDTH
 from bench.report.content.blocks import Small, Table, inlines, plain
 from bench.report.words.formatting import one_line
-
-WIDTH = 100
-"""A table's width, in characters."""
 
 NARROW = 9
 """The least width of a line of a header, in characters."""
 
 
 def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Table:
-    """A table under its title, where it has one, with lines below it."""
+    """A table of `WIDTH` characters under its title, where it has one, with lines below it."""
     rows = _cells(table, before_small=" ")
     widths = [
         max(map(len, [*column.header.split(), *cells]))

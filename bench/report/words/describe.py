@@ -148,7 +148,6 @@ def _gpus(rows: pd.DataFrame) -> list[str]:
 
 
 def _cores(environment: Mapping[str, Any]) -> list[str]:
-    """`2 cores`, where that is recorded."""
     cores = environment_entry(environment, "cpu", "cores")
     return [plural(cores, "core")] if cores else []
 
@@ -206,9 +205,8 @@ def versions(rows: pd.DataFrame) -> str:
     """The packages that decide the result, the stack, the commit and the date."""
     decisive = re.compile(r"torch|transformers|onnxruntime-training.*|deepspeed")
     parts = []
-    for stack, cell in dict(
-        zip(rows["stack"], rows["environment"], strict=True)
-    ).items():  # the latest of each
+    latest = dict(zip(rows["stack"], rows["environment"], strict=True))
+    for stack, cell in latest.items():
         packages = environment_entry(parse_environment(cell), "packages") or {}
         parts += [f"{name} {packages[name]}" for name in sorted(packages) if decisive.fullmatch(name)]
         parts.append(f"stack {stack}")

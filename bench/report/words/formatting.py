@@ -22,11 +22,6 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def count(value: int | None) -> str:
-    """A whole number, such as `1,024`."""
-    return MISSING if value is None else f"{value:,}"
-
-
 def share(value: float | None) -> str:
     """A share with two significant digits, such as `38 %`."""
     return MISSING if value is None else f"{number(100 * value, 2)} %"
