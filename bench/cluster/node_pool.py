@@ -50,15 +50,7 @@ def connected_nodes(config: Config, say: Say) -> Iterator["NodePool | None"]:
 
 
 class NodePool:
-    """Listens at device.rdzv_endpoint as long as the comparison lasts.
-
-    Args:
-        config: of the comparison, with several nodes.
-        say: tells the user what is waited for.
-
-    Attributes:
-        members: the other nodes, in the order of their ranks.
-    """
+    """Listens at device.rdzv_endpoint as long as the comparison lasts; `say` tells what is waited for."""
 
     def __init__(self, config: Config, say: Say) -> None:
         device = config.device
@@ -67,7 +59,7 @@ class NodePool:
         self.endpoint = device.rdzv_endpoint
         self.say = say
         self.settings = identity.environment_settings(config)
-        self.members: list[RemoteNode] = []
+        self.members: list[RemoteNode] = []  # the other nodes, in the order of their ranks
         self.stacks = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
         self.own_environments = {name: environment.take(self.settings, name) for name in self.stacks}
         self.code = source_code.code_hash()
@@ -237,7 +229,7 @@ class RemoteDevice:
         """Everything about it at this moment; nothing once its node is lost."""
         node = self.nodes.members[self.place]
         try:
-            gpu = SampleGpu(uuid=node.gpus[self.local_rank])
+            gpu = SampleGpu(uuid=node.greeting.gpus[self.local_rank])
             sample, absent = node.request(gpu, tuple[GpuSample, dict[str, str]])
         except NodeLost:
             self.absent["node"] = f"{node.name} was lost: figures of its GPUs are missing"

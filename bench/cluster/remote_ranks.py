@@ -3,6 +3,7 @@
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ from bench.cluster.messages import (
 from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, token
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel, Closed, Listener
+from bench.launch.group import Nodes
 from bench.launch.local_ranks import AGENT_SECONDS, EndReport
 from bench.launch.spec import WorkerSpec
 
@@ -36,36 +38,20 @@ class NodeFailed(Exception):
     """The node could not do what it was asked; it says why."""
 
 
+@dataclass
 class RemoteNode:
-    """Another machine, from the coordinator's side.
+    """Another machine, from the coordinator's side."""
 
-    Args:
-        channel: to its program.
-        greeting: what that said of itself.
-        secret: that both know.
-
-    Attributes:
-        number: its place among the nodes, 1 and on, once all are there.
-    """
-
-    def __init__(self, channel: Channel, greeting: NodeGreeting, secret: str) -> None:
-        self.channel = channel
-        self.greeting = greeting
-        self.cores, self.gpus, self.near_cores = greeting.cores, greeting.gpus, greeting.near_cores
-        self.secret = secret
-        self.number = 0
-        self._lost = False
+    channel: Channel  # to its program
+    greeting: NodeGreeting  # what that said of itself
+    secret: str  # that both know
+    number: int = 0  # its place among the nodes, 1 and on, once all are there
+    _lost: bool = False
 
     @property
     def name(self) -> str:
         """What messages call it."""
         return f"node {self.number} ({self.greeting.host})"
-
-    @property
-    def coordinator_address(self) -> str:
-        """The coordinator's address, as the other node knows it."""
-        address: str = self.channel.socket.getsockname()[0]
-        return address
 
     def is_lost(self) -> bool:
         """Whether its program, or its machine, has gone."""
@@ -103,33 +89,16 @@ class RemoteNode:
 class RemoteRanks:
     """Ranks on another node; `bench.launch.local_ranks.NodeRanks` says what its methods do.
 
-    A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true. The arguments are
-    the fields of `StartRanks`.
+    A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true.
 
     Raises:
         LaunchFailed: the node could not start it.
     """
 
-    def __init__(
-        self,
-        node: RemoteNode,
-        *,
-        spec: WorkerSpec,
-        settings: dict[str, Any],
-        stack: str,
-        rendezvous: Rendezvous,
-    ) -> None:
+    def __init__(self, node: RemoteNode, start: StartRanks) -> None:
         self.node = node
         self.name = node.name
-        self.id = secrets.token_hex(8)
-        start = StartRanks(
-            ranks_id=self.id,
-            node_rank=node.number,
-            rendezvous=rendezvous,
-            spec=spec,
-            settings=settings,
-            stack=stack,
-        )
+        self.id = start.ranks_id
         try:
             node.request(start, type(None))
         except NodeLost:
@@ -189,52 +158,57 @@ class RemoteRanks:
             return if_lost
 
 
-class GroupNodes:
-    """The other nodes of one group; `bench.launch.group.OtherNodes` says what its attributes are.
+def nodes_of_group(
+    specs: Sequence[tuple[RemoteNode, WorkerSpec]],
+    *,
+    settings: dict[str, Any],
+    stack: str,
+    ranks_per_node: int,
+) -> Nodes:
+    """The nodes of one group on this machine and others.
 
     Args:
-        specs: what each node starts, in the order of their ranks; one or more.
+        specs: what each of the others starts, in the order of their ranks; one or more.
         settings, stack: as in `StartRanks`.
         ranks_per_node: on each node, this one included.
     """
+    group_id = secrets.token_hex(16)
+    first, _ = specs[0]
+    host: str = first.channel.socket.getsockname()[0]  # this machine's address, as the other node knows it
+    listener = Listener(host, secret=token(first.secret, group_id))  # for this group's ranks only
+    port = Port()
+    rendezvous = Rendezvous(
+        id=group_id,
+        nnodes=1 + len(specs),
+        ranks_per_node=ranks_per_node,
+        rendezvous_port=port.number,
+        report_port=listener.port,
+    )
 
-    def __init__(
-        self,
-        specs: Sequence[tuple[RemoteNode, WorkerSpec]],
-        *,
-        settings: dict[str, Any],
-        stack: str,
-        ranks_per_node: int,
-    ) -> None:
-        self._specs, self._settings, self._stack = specs, settings, stack
-        node, _ = specs[0]
-        group_id, host = secrets.token_hex(16), node.coordinator_address
-        self.count = len(specs)
-        self.local_name = f"node 0 ({socket.gethostname()})"
-        self.listener = Listener(host, secret=token(node.secret, group_id))  # for this group's ranks only
-        self._port = Port()
-        self._rendezvous = Rendezvous(
-            id=group_id,
-            nnodes=1 + self.count,
-            ranks_per_node=ranks_per_node,
-            rendezvous_port=self._port.number,
-            report_port=self.listener.port,
-        )
-        self.arguments = self._rendezvous.arguments(host=host, node=0)
-        self.variables = gloo_interface(host)
-
-    def start(self) -> Iterator[RemoteRanks]:
-        """Start the ranks on one node after the other.
-
-        Raises:
-            LaunchFailed: a node could not start them.
-        """
-        for node, spec in self._specs:
+    def start_others() -> Iterator[RemoteRanks]:
+        for node, spec in specs:
             yield RemoteRanks(
-                node, spec=spec, settings=self._settings, stack=self._stack, rendezvous=self._rendezvous
+                node,
+                StartRanks(
+                    ranks_id=secrets.token_hex(8),
+                    node_rank=node.number,
+                    rendezvous=rendezvous,
+                    spec=spec,
+                    settings=settings,
+                    stack=stack,
+                ),
             )
 
-    def close(self) -> None:
-        """Stop listening, and let others have the port of the rendezvous."""
-        self.listener.close()
-        self._port.release()
+    def close() -> None:
+        listener.close()
+        port.release()
+
+    return Nodes(
+        count=rendezvous.nnodes,
+        local_name=f"node 0 ({socket.gethostname()})",
+        listener=listener,
+        arguments=rendezvous.arguments(host=host, node=0),
+        variables=gloo_interface(host),
+        start_others=start_others,
+        close=close,
+    )

@@ -4,6 +4,9 @@ import msgspec
 
 MODEL, TENSORS, CHECKED = "model.onnx", "tensors.safetensors", "checked.json"
 
+OUTPUT = "output"
+"""The name of PyTorch's output in the file of tensors."""
+
 
 class CheckedExport(msgspec.Struct, frozen=True, kw_only=True):
     """What ONNX Runtime makes of an exported model."""
@@ -18,10 +21,5 @@ class CheckedExport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def input_key(name: str) -> str:
-    """Return the name of an input in the file of tensors."""
+    """The name of an input there."""
     return f"input {name}"
-
-
-def output_key() -> str:
-    """Return the name of PyTorch's output there."""
-    return "output"

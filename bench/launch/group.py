@@ -4,10 +4,11 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch import fate
@@ -24,33 +25,41 @@ SECONDS_FOR_THE_CAUSE = 1.0
 """After one rank's failure, how long the others may take to tell theirs, which may be the cause of it."""
 
 
-class OtherNodes(Protocol):
-    """The other nodes of a group: `bench.cluster.remote_ranks.GroupNodes`."""
+@dataclass(frozen=True, kw_only=True)
+class Nodes:
+    """The nodes of a group, as this one sees them; of several, `bench.cluster.remote_ranks` makes it."""
 
-    count: int
-    local_name: str  # what messages call this node
+    count: int  # this one included
+    local_name: str  # what messages call this node; empty if it is the only one
     listener: Listener  # where all ranks report
     arguments: Sequence[str]  # torchrun's on this node
     variables: Mapping[str, str]  # that the ranks of this node need to find the others
+    start_others: Callable[[], Iterable[NodeRanks]]  # starts the ranks on the others, in their order
+    close: Callable[[], None]  # stops listening, and gives up what else was reserved for the group
 
-    def start(self) -> Iterator[NodeRanks]:
-        """Start the ranks there, in the order of the nodes."""
 
-    def close(self) -> None:
-        """Stop listening, and give up what else was reserved for the group."""
+def _this_node_alone(world_size: int) -> Nodes:
+    listener = Listener()
+    return Nodes(
+        count=1,
+        local_name="",
+        listener=listener,
+        arguments=("--standalone", f"--nproc-per-node={world_size}"),
+        variables={},
+        start_others=tuple,
+        close=listener.close,
+    )
 
 
 class Group:
     """Starts on construction; `connect` waits for its ranks; `close` leaves no process behind.
 
     Args:
-        spec: what the workers need to know.
         world_size: number of ranks.
         folder: where the spec and the log go.
         variables: the workers' environment variables.
         timeout_s: the longest that all that is asked of the group may take together.
-        interpreter: the Python that runs it.
-        other_nodes: the other nodes; None if all ranks are on this one.
+        nodes: None if all ranks are on this one.
     """
 
     def __init__(
@@ -62,33 +71,29 @@ class Group:
         variables: Mapping[str, str],
         timeout_s: float,
         interpreter: str = sys.executable,
-        other_nodes: OtherNodes | None = None,
+        nodes: Nodes | None = None,
     ) -> None:
         self.world_size = world_size
         self.timeout_s = timeout_s
         self.seconds_left = timeout_s
         self.channels: dict[int, Channel] = {}
         self.pids: dict[int, int] = {}  # by rank, each on its node
-        self.ranks_per_node = world_size // (1 + (other_nodes.count if other_nodes else 0))
-        self.listener = other_nodes.listener if other_nodes else Listener()
-        alone = ("--standalone", f"--nproc-per-node={world_size}")
+        nodes = nodes or _this_node_alone(world_size)
+        self.ranks_per_node = world_size // nodes.count
+        self.listener = nodes.listener
         with ExitStack() as undo:  # what a failing start has opened so far
-            undo.callback(other_nodes.close if other_nodes else self.listener.close)
+            undo.callback(nodes.close)
             self.local_ranks = LocalRanks(
                 spec,
-                arguments=other_nodes.arguments if other_nodes else alone,
+                arguments=nodes.arguments,
                 folder=folder,
-                variables={
-                    **(other_nodes.variables if other_nodes else {}),
-                    **variables,
-                    **self.listener.variables(),
-                },
+                variables={**nodes.variables, **variables, **self.listener.variables()},
                 interpreter=interpreter,
-                name=other_nodes.local_name if other_nodes else "",
+                name=nodes.local_name,
             )
             undo.callback(self.local_ranks.close)
             self.nodes_ranks: list[NodeRanks] = [self.local_ranks]
-            for node_ranks in other_nodes.start() if other_nodes else ():
+            for node_ranks in nodes.start_others():
                 undo.callback(node_ranks.close)
                 self.nodes_ranks.append(node_ranks)
             self._undo = undo.pop_all()
@@ -182,12 +187,10 @@ class Group:
         """Let the ranks end by themselves."""
         self._signal_ranks(signal.SIGCONT)
         for channel in self.channels.values():
-            try:
+            with suppress(Closed, TimeoutError):
                 channel.send(End())
                 channel.socket.settimeout(10)
                 channel.receive(ANSWERS)
-            except (Closed, TimeoutError):
-                continue
         for node_ranks in self.nodes_ranks:
             node_ranks.terminate()
 

@@ -182,17 +182,13 @@ class Agent:
 
     Raises:
         OSError: there is no process or no pipe, or the process that should fork it is just ending.
-
-    Attributes:
-        returncode: its exit status, below 0 the signal that killed it; None while it runs.
-        exits: by rank, the exit statuses of those that failed by themselves.
     """
 
     def __init__(
         self, interpreter: str, arguments: Sequence[str], *, variables: Mapping[str, str], log: BinaryIO
     ) -> None:
-        self.returncode: int | None = None
-        self.exits: dict[int, int] = {}
+        self.returncode: int | None = None  # below 0 the signal that killed it; None while it runs
+        self.exits: dict[int, int] = {}  # by rank, the exit statuses of those that failed by themselves
         self._pid = 0
         self._unread = b""
         self._parent, orders = _forking_process(interpreter, variables, log)

@@ -11,7 +11,7 @@ import msgspec
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import ProfiledRound
-from bench.results.records import Product, Shape, WorkloadProduct
+from bench.results.records import Product, Roofline, Shape
 from bench.results.step_parts import ReadyGradients, TimedPart
 
 A = TypeVar("A")
@@ -127,14 +127,9 @@ class ParityTrained(Answer, frozen=True, kw_only=True):
 
 
 class FlopsCounted(Answer, frozen=True, kw_only=True):
-    """The work of a step, as in `bench.results.records.Roofline`; only rank 0 counts."""
+    """The work of a step was counted, by rank 0 alone."""
 
-    counted: list[tuple[int, int]] = []  # micro-batches with their FLOPs
-    counted_on: str = ""  # `shapes`, or `data`
-    layers_flops: int | None = None  # of the first of them, in the repeated layers; None: cannot be told
-    published_flops: tuple[int, int] | None = None  # if it has more layers: the model's, and its layers'
-    products: list[WorkloadProduct] = []  # the matrix products that have most of the FLOPs
-    absent: list[str] = []  # why they could not be counted
+    roofline: Roofline = Roofline()  # without what the device can do
 
 
 class ProductsTimed(Answer, frozen=True, kw_only=True):

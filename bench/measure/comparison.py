@@ -102,7 +102,6 @@ class Comparison:
         start_group: starts a worker group; tests give their own.
         look: at what other processes do on the ranks' cores; tests give their own.
         clock: seconds, for the cap of `measure.until`.
-        bar: shows what runs.
         nodes: the others, if there are to be several.
 
     Raises:
@@ -194,11 +193,14 @@ class Comparison:
                 return
         for stage in self.stages:
             run.bar.expect(stage.expected())
-        with _removing_large_files(run.output):
+        _remove_large_files(run.output)
+        try:
             for stage in self.stages:
                 names = stage.run(names)
                 if stage is self.parity and names:
                     self._estimate()
+        finally:
+            _remove_large_files(run.output)
 
     def _estimate(self) -> None:
         """Say how long what follows the parity launch will take, by its pace."""
@@ -215,11 +217,7 @@ class Comparison:
 
 @contextmanager
 def locked(folder: Path, stem: str) -> Iterator[None]:
-    """Hold the lock of a comparison; the kernel releases it if this process is killed.
-
-    Args:
-        folder: of the comparison's raw runs; the lock lies there.
-        stem: the comparison's name, for the message.
+    """Hold a comparison's lock, in the folder of its raw runs; the kernel releases a killed process's.
 
     Raises:
         UserError: another process holds it.
@@ -238,22 +236,14 @@ def locked(folder: Path, stem: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _removing_large_files(output: Output) -> Iterator[None]:
-    """Remove files as large as the model, at first those of a run that was killed: they are easily remade."""
-    runs, state = output.folder.parent, output.initial_state
-    folders = (output.expected_tensors, output.checkpoints)
-    for left in runs.glob(f"*/{state.name}"):
-        left.unlink(missing_ok=True)
-    for folder in folders:
-        for left in runs.glob(f"*/{folder.name}"):
-            shutil.rmtree(left, ignore_errors=True)
-    try:
-        yield
-    finally:
-        state.unlink(missing_ok=True)
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+def _remove_large_files(output: Output) -> None:
+    """Remove files as large as the model, those of a run that was killed, too: they are easily remade."""
+    for large in (output.initial_state, output.expected_tensors, output.checkpoints):
+        for left in output.folder.parent.glob(f"*/{large.name}"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
 
 def _describe_first_use(config: Config, gpus: Sequence[Gpu]) -> str:

@@ -34,7 +34,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
     if spec.precision.name == "fp16":  # as large; some models look into fp16 activations for overflows
         spec = dataclasses.replace(spec, precision=Precision.named("bf16"))
     counted = subprocess.run(
-        [backend.interpreter, "-m", COUNTER],
+        [backend.installed.interpreter, "-m", COUNTER],
         input=msgspec.json.encode(spec),
         capture_output=True,
         env=os.environ | backend.variables_of(spec),

@@ -29,7 +29,7 @@ from bench.launch.messages import TimeBlock
 from bench.machine.hardware import available_cores, available_gpus
 from bench.measure.comparison import Comparison
 from bench.measure.plan.cores import leaving_the_ranks_cores
-from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import timed
 from bench.measure.plan.preflight import check_machine, check_packages
 from bench.measure.record.progress import ProgressBar
 from bench.results import arithmetic

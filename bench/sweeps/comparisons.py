@@ -94,14 +94,9 @@ def is_complete(comparison: PlannedComparison) -> bool:
         return False
     try:
         table = csv_files.read(comparison.csv)
-        earlier = rows_to_keep(
-            table,
-            file=str(comparison.csv),
-            config_hash=identity.config_hash(config),
-            environments=dict(zip(table["backend"], table["environment"], strict=True)),
-            hashes=dict(zip(table["backend"], table["environment_hash"], strict=True)),
-        )
-    except UserError:  # missing, damaged, or of another configuration
+    except UserError:  # missing or damaged
+        return False
+    if set(table["config_hash"]) != {identity.config_hash(config)}:
         return False
     if config.measure.parts is not None and not STEP_PARTS.path_of(comparison.csv).exists():
         return False
@@ -112,10 +107,8 @@ def is_complete(comparison: PlannedComparison) -> bool:
         return not timed
     if config.reference in untimed:  # nothing can be timed without it
         return True
-    missing = missing_launches(
-        launches=settings.launches, rounds=settings.rounds, measured=earlier.fewest_rounds(timed)
-    )
-    return not missing
+    measured = rows_to_keep(table).fewest_rounds(timed)
+    return not missing_launches(launches=settings.launches, rounds=settings.rounds, measured=measured)
 
 
 def config_to_measure(comparison: PlannedComparison) -> Config:

@@ -23,8 +23,7 @@ from bench.launch.messages import (
     UseFirstBatches,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
-from bench.measure.plan.plans import Tolerances
+from bench.measure.plan.plans import PARITY, Tolerances
 from bench.measure.stages.judging import Trajectory, check_parity, mean_over_ranks
 from tests.support.configs import BACKENDS, SMALL, a_config
 from tests.support.processes import descendants

@@ -27,7 +27,7 @@ from bench.launch.messages import (
     UseFirstBatches,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from bench.measure.stages.checkpoints import SAME
 from bench.results.side_files import CHECKPOINTS
 from bench.worker.on_device.files import TRAINING

@@ -28,7 +28,7 @@ from bench.launch.messages import (
 )
 from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from bench.measure.stages.judging import judge_tensors
 from bench.setup import stacks
 from tests.support.configs import a_config, a_model

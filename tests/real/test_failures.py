@@ -22,7 +22,7 @@ from bench.errors import CannotWriteResults
 from bench.launch.group import Group
 from bench.launch.messages import Request, TrainForParity
 from bench.launch.spec import WorkerSpec
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import Outcome
 from tests.support.configs import BACKENDS, a_config

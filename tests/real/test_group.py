@@ -19,7 +19,7 @@ from bench.launch.group import Group
 from bench.launch.messages import Build, TakeFirstStep
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from tests.support.configs import a_config
 from tests.support.processes import descendants, gone
 
@@ -129,7 +129,7 @@ import sys, time
 from pathlib import Path
 from tests.support.configs import a_config
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 group = Comparison(a_config(Path(sys.argv[1])), "m-cpux2").shared.starter.start("pytorch", PARITY)
 group.connect()
 print("connected", flush=True)

@@ -14,7 +14,7 @@ from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.messages import Build, TrainForParity
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from bench.results import csv_files
 from bench.setup import stacks
 from tests.support.configs import a_config

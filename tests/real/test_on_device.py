@@ -23,7 +23,7 @@ from bench.launch.messages import (
     WriteExpectedTensors,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from bench.measure.stages.judging import judge_tensors
 from bench.results import csv_files
 from tests.support.configs import a_config

@@ -20,7 +20,7 @@ from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from bench.measure.plan.resolve import GRADIENT_TOLERANCE
 from bench.setup import stacks
 from tests.support.comparisons import RecordingBar
@@ -96,10 +96,11 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
             abs(one / other - 1)
             for one, other in zip(found[name].gradient_norms, reference.gradient_norms, strict=True)
         ]
-        loss = comparison.parity.loss_differences[name]
-        print(f"{precision.name} x{grad_accum} {name}: loss {loss:.1e}, gradient {max(gradients):.1e}")
+        known = comparison.shared.ledger.templates[name]
+        print(f"{precision.name} x{grad_accum} {name}: loss {known.loss_difference:.1e}, ", end="")
+        print(f"gradient {max(gradients):.1e}")
         assert max(gradients) < GRADIENT_TOLERANCE[precision.name]
-        worst = {which: found[0] for which, found in comparison.parity.tensor_verdicts[name].items()}
+        worst = known.worst_tensors
         print(f"    worst tensors: {worst}")
         assert set(worst) == {precision.name, "fp32"}
         assert worst["fp32"].share() < 0.2, "a multiple of rounding that leaves room"
@@ -163,8 +164,8 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
     comparison = Comparison(config, "m-cpux2", bar=(bar := RecordingBar()))
     passed = comparison.parity.run(comparison.shared.names)
     assert passed == ["pytorch", name], comparison.shared.failures.failure_lines()
-    parity = comparison.parity
-    print(f"{name}: loss {parity.loss_differences[name]:.1e}", parity.tensor_verdicts[name]["bf16"][0])
+    parity, known = comparison.parity, comparison.shared.ledger.templates[name]
+    print(f"{name}: loss {known.loss_difference:.1e}", known.worst_tensors["bf16"])
     proof = parity._proofs[name]
     assert proof["precision"] == {"autocast": None, "updated": ["torch.float32"]}
     if name == "native":
@@ -174,7 +175,7 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
     else:
         assert proof["sharding"]["gathered"] == ["torch.bfloat16"]
     without = "native: its gradients are compared in bf16 alone, since it has no fp32"
-    assert set(parity.tensor_verdicts[name]) == ({"bf16"} if name == "native" else {"bf16", "fp32"})
+    assert set(known.worst_tensors) == ({"bf16"} if name == "native" else {"bf16", "fp32"})
     assert (without in bar.printed) == (name == "native")
     assert proof["precision"] != parity._proofs["pytorch"]["precision"]
     losses = parity.trajectories[name].losses

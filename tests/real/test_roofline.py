@@ -11,9 +11,8 @@ import torch
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
-from bench.launch.messages import FlopsCounted
 from bench.results import arithmetic
-from bench.results.records import Shape
+from bench.results.records import Roofline, Shape
 from bench.setup import stacks
 from bench.worker.observe import flops
 from bench.worker.workload import feeds
@@ -49,7 +48,7 @@ def test_a_convolution_is_counted() -> None:
     assert flops.count(model, {"x": torch.ones(2, 3, 8, 8)}).flops == 2 * 2 * 2 * 4 * 8 * 48
 
 
-def counted(model: Model, *, micro_batch: int = 4, seq_len: int | None = 16) -> FlopsCounted:
+def counted(model: Model, *, micro_batch: int = 4, seq_len: int | None = 16) -> Roofline:
     """As a worker counts it."""
     return flops.count_step(*spec_and_batch(model, micro_batch=micro_batch, seq_len=seq_len))
 
@@ -82,7 +81,7 @@ def bert(tokens: int, length: int, *, width: int, inner: int, layers: int, words
 def test_bert_takes_what_the_formula_says() -> None:
     found = counted(a_model())
     expected = bert(4 * 16, 16, width=64, inner=128, layers=2, words=512)
-    assert found.counted == [(4, expected), (8, 2 * expected)]
+    assert found.counted == ((4, expected), (8, 2 * expected))
     assert found.counted_on == "shapes"
 
 

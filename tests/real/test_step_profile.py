@@ -20,7 +20,7 @@ from bench.launch.messages import (
     TimeBlock,
 )
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import PARITY
+from bench.measure.plan.plans import PARITY
 from bench.results.operator_kinds import kind_of
 from bench.worker.observe.profile_events import EngineProfile
 from bench.worker.observe.step_profile import StepProfiler

@@ -45,7 +45,7 @@ from bench.launch.messages import (
 from bench.launch.spec import WorkerSpec
 from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
-from bench.results.records import Product, Shape, WorkloadProduct
+from bench.results.records import Product, Roofline, Shape, WorkloadProduct
 from bench.results.step_parts import (
     BACKWARD,
     COPIES,
@@ -313,12 +313,13 @@ class FakeGroup:
             case CountFlops():
                 if rank:
                     return FlopsCounted()
-                return FlopsCounted(
-                    counted=[(4, 4_000), (8, 8_000)],
+                counted_flops = Roofline(
+                    counted=((4, 4_000), (8, 8_000)),
                     counted_on="shapes",
                     layers_flops=3_000,
-                    products=list(PRODUCTS),
+                    products=tuple(PRODUCTS),
                 )
+                return FlopsCounted(roofline=counted_flops)
             case Evaluate():
                 predicted = 100 * (1 + rank)
                 loss = self.script.get("held_out", lambda steps: 4 - steps / 10)(self.steps)

@@ -16,13 +16,13 @@ from bench.machine.telemetry.other_processes import (
     own_processes,
     read_processes,
 )
-from bench.measure.groups.busy_cores import QuietCores, Repeats
+from bench.measure.groups.busy_cores import QuietCores, describe_repeats
 from bench.measure.record.progress import ProgressBar
 from bench.report.closing_words import print_verdict
 from bench.report.content.collection import read_comparison
-from bench.results.validity import OTHER_PROCESSES, Contamination
 from tests.support.comparisons import RecordingBar, Resumable, Simulated
 from tests.support.configs import BACKENDS
+from tests.support.factories import block, record
 from tests.support.fakes import Script
 
 CHROME = Taker(name="chrome", pid=123, cores=0.8)
@@ -185,16 +185,14 @@ def test_blocks_spoiled_by_something_else_need_no_look(tmp_path: Path) -> None:
 
 
 def test_the_largest_share_of_each_process_is_said() -> None:
-    repeats, by_others = Repeats(), Contamination(cause=OTHER_PROCESSES, reason="too much")
-    for cores in (0.2, 0.9, 0.4):
-        repeats.count(1, "a", by_others, [Taker(name="cc1", pid=5, cores=cores), MAKE], again=True)
-    repeats.count(1, "a", by_others, [], again=False)
-    assert repeats.lines(1) == [
-        "a: 3 blocks measured again, since other processes had the cores: cc1 (pid 5) 90 % of a core, make "
+    attempts = [block(attempt=attempt, other_cpu_seconds=(0.5, 0.5)) for attempt in (1, 2, 3, 4)]
+    takers = [Taker(name="cc1", pid=5, cores=cores) for cores in (0.2, 0.9, 0.4)]
+    assert describe_repeats(record(blocks=tuple(attempts)), [*takers, MAKE, MAKE]) == (
+        "3 blocks measured again, since other processes had the cores: cc1 (pid 5) 90 % of a core, make "
         "(pid 7) 25 % of a core; 1 block that others disturbed not measured again, since measure.repeats "
         "allows no more"
-    ]
-    assert repeats.lines(2) == []
+    )
+    assert describe_repeats(record(blocks=(block(), block(round=2))), []) == ""
 
 
 # The end

@@ -14,7 +14,7 @@ from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
 from bench.measure.groups.blocks import mean_of_known
 from bench.measure.plan.cores import leaving_the_ranks_cores
-from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import timed
 from bench.setup import stacks
 from bench.statistics.summary import widest_half_width
 from tests.support.comparisons import Resumable, Simulated

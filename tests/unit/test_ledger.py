@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure.plan.launches import timed
-from bench.measure.plan.plans import Output
+from bench.measure.plan.plans import Output, timed
 from bench.measure.record.ledger import Ledger
 from bench.measure.record.resume import EarlierRun
 from bench.results import csv_files

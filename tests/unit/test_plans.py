@@ -15,8 +15,7 @@ from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.launch.spec import WorkerSpec
 from bench.measure.groups.starting import GroupStarter
-from bench.measure.plan.launches import PARITY, PARITY_IN_FP32, SEARCH, Launch, timed
-from bench.measure.plan.plans import ComparisonPlan, Tolerances
+from bench.measure.plan.plans import PARITY, PARITY_IN_FP32, SEARCH, ComparisonPlan, Launch, Tolerances, timed
 from bench.measure.plan.resolve import GRADIENT_TOLERANCE, resolve
 from tests.support.configs import a_config
 

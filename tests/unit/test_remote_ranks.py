@@ -17,7 +17,7 @@ from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
 from bench.measure.comparison import Comparison
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import PARITY, Launch
+from bench.measure.plan.plans import PARITY, Launch
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once
@@ -39,7 +39,10 @@ def served(tmp_path: Path) -> Iterator[RemoteNode]:
 def remote_ranks(node: RemoteNode, folder: Path) -> RemoteRanks:
     spec = Comparison(a_config(folder), "m").shared.starter.spec("pytorch", PARITY)
     rendezvous = Rendezvous(id="x", nnodes=2, ranks_per_node=1, rendezvous_port=1, report_port=2)
-    return RemoteRanks(node, spec=spec, settings={}, stack="nonesuch", rendezvous=rendezvous)
+    start = StartRanks(
+        ranks_id="r", node_rank=1, rendezvous=rendezvous, spec=spec, settings={}, stack="nonesuch"
+    )
+    return RemoteRanks(node, start)
 
 
 def test_what_a_node_cannot_start_ends_in_its_own_words(served: RemoteNode, tmp_path: Path) -> None:

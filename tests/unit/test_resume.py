@@ -72,6 +72,18 @@ def test_a_complete_comparison_starts_nothing(tmp_path: Path) -> None:
     assert run.printed[-1] == "nothing is missing"
 
 
+def test_where_every_failure_is_final_nothing_is_missing(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"explain": True, "parts": "count"}
+    lost: dict[str, Script] = {name: {"loss": float("nan")} for name in BACKENDS}
+    assert {row["status"] for row in Resumable(tmp_path, lost, measure=settings).rows} == {
+        "diverged",
+        "skipped",
+    }
+    run = Resumable(tmp_path, measure=settings, resume=True)
+    assert run.groups == []
+    assert run.printed[-1] == "nothing is missing"
+
+
 def test_only_the_profiles_are_made_again_where_one_is_missing(tmp_path: Path) -> None:
     measure = {"explain": True}
     without: dict[str, Script] = {"ortmodule": {"fails": {("profile", 0, 4): CRASH}}}

@@ -11,7 +11,7 @@ import pytest
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment
 from bench.measure.comparison import Comparison
-from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import timed
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from bench.setup.stacks import Installed

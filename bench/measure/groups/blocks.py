@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,8 @@ from bench.launch.group import Group
 from bench.launch.messages import A, Build, Built, PhaseFigures, Request, TakeFirstStep, TimeBlock
 from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
-from bench.machine.telemetry.other_processes import Look
-from bench.measure.groups.busy_cores import Repeats
-from bench.measure.plan.launches import Launch
-from bench.measure.plan.plans import ComparisonPlan
+from bench.machine.telemetry.other_processes import Look, Taker
+from bench.measure.plan.plans import ComparisonPlan, Launch
 from bench.measure.plan.schedule import steps_per_block
 from bench.measure.record.ledger import Ledger
 from bench.results import arithmetic, validity
@@ -37,11 +36,7 @@ LOOK_SECONDS = 0.3
 
 @dataclass
 class BlockTimer:
-    """Asks a group for its phases, one after the other, and puts their figures on record.
-
-    Attributes:
-        repeats: the contaminated blocks, counted.
-    """
+    """Asks a group for its phases, one after the other, and puts their figures on record."""
 
     plan: ComparisonPlan
     sampler: GpuSampler  # of the devices
@@ -52,7 +47,8 @@ class BlockTimer:
         self._measure = self.plan.config.measure
         # of each launch; None: until memory and speed are settled
         self.warmup_blocks = EQUAL_WARMUP_BLOCKS if self._measure.evaluate_every is not None else None
-        self.repeats = Repeats()
+        # by backend, who had the cores just after blocks of this launch that others spoiled
+        self.takers: dict[str, list[Taker]] = defaultdict(list)
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
         """Set up everything before the first step; it goes on record, as all that follows."""
@@ -160,12 +156,10 @@ class BlockTimer:
             contamination = validity.find_contamination(block, len(self.plan.backends[name].spec.cores[0]))
             if not contamination:
                 return
-            again = repeats < self._measure.repeats
-            by_others = contamination.cause == validity.OTHER_PROCESSES
-            takers = self.look(LOOK_SECONDS).takers if again and by_others else ()
-            self.repeats.count(launch.number, name, contamination, takers, again=again)
-            if not again:
+            if repeats >= self._measure.repeats:
                 return
+            if contamination.cause == validity.OTHER_PROCESSES:
+                self.takers[name] += self.look(LOOK_SECONDS).takers
 
     def _warm_up(self, group: Group) -> list[WarmUp]:
         """Blocks of a few steps until they are settled, but not for ever; or as many as are planned.
@@ -173,16 +167,12 @@ class BlockTimer:
         The first block is a single step, the second that is taken: it is much slower than those that follow,
         so that a longer block with it in could not be compared with the next one.
         """
-        steps, planned = self._measure.warmup_steps, self.warmup_blocks
+        planned = self.warmup_blocks
         blocks: list[WarmUp] = []
-
-        def is_over() -> bool:
-            if planned is not None:
-                return len(blocks) >= planned
-            return validity.has_settled(blocks) or len(blocks) >= MOST_WARMUP_BLOCKS
-
-        while not is_over():
-            blocks.append(self._time_warm_up(group, steps if blocks or planned is not None else 1))
+        while len(blocks) < (planned or MOST_WARMUP_BLOCKS):
+            if not planned and validity.has_settled(blocks):
+                break
+            blocks.append(self._time_warm_up(group, self._measure.warmup_steps if blocks or planned else 1))
         return blocks
 
     def _preheat(self, group: Group, warm_up: Sequence[WarmUp]) -> list[WarmUp]:

@@ -5,27 +5,19 @@ from contextlib import ExitStack, contextmanager
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import Launch
+
+StartGroup = Callable[[str, Launch], Group]
+"""Starts the group of a backend in a launch."""
 
 OnFailure = Callable[[str, Launch, LaunchFailed, str], None]
-"""What becomes of a failure: it is given the backend, its launch, the failure and the end of the log."""
+"""What becomes of a failure once its group is closed: the backend, its launch, the failure, the log's end."""
 
 
 class RunningGroups(dict[str, Group]):
-    """The groups of a launch by backend; all that are left are closed at the end of the `with` block.
+    """The groups of a launch by backend; all that are left are closed at the end of the `with` block."""
 
-    Args:
-        launch: that they belong to.
-        start_group: starts the group of a backend in a launch.
-        on_failure: deals with a failure once its group is closed.
-    """
-
-    def __init__(
-        self,
-        launch: Launch,
-        start_group: Callable[[str, Launch], Group],
-        on_failure: OnFailure,
-    ) -> None:
+    def __init__(self, launch: Launch, start_group: StartGroup, on_failure: OnFailure) -> None:
         super().__init__()
         self.launch = launch
         self._start_group = start_group
@@ -39,16 +31,11 @@ class RunningGroups(dict[str, Group]):
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def start(self, names: Sequence[str], start: Callable[[str], Group] | None = None) -> None:
-        """Start the groups of `names` side by side and wait until their ranks have connected.
-
-        Args:
-            names: of the backends.
-            start: starts the group of a backend in another way than the others of its launch.
-        """
+    def start(self, names: Sequence[str]) -> None:
+        """Start the groups of these backends side by side and wait until their ranks have connected."""
         for name in names:
             with self.closing_if_it_fails(name):
-                self.add(name, start(name) if start else self._start_group(name, self.launch))
+                self.add(name, self._start_group(name, self.launch))
         for name in list(self):
             with self.closing_if_it_fails(name):
                 self[name].connect()

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.cluster.node_pool import NodePool
-from bench.cluster.remote_ranks import GroupNodes
+from bench.cluster.remote_ranks import nodes_of_group
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
-from bench.launch.group import Group
+from bench.launch.group import Group, Nodes
 from bench.launch.spec import WorkerSpec
 from bench.measure.plan.cores import core_shares
-from bench.measure.plan.launches import PARITY, Launch
-from bench.measure.plan.plans import ComparisonPlan
+from bench.measure.plan.plans import PARITY, ComparisonPlan, Launch
 from bench.results.records import LaunchStage
 
 
@@ -45,9 +44,9 @@ class GroupStarter:
                 world_size=config.device.world_size,
                 folder=folder,
                 variables=backend.variables_of(spec),
-                interpreter=backend.interpreter,
+                interpreter=backend.installed.interpreter,
                 timeout_s=config.measure.timeout_s,
-                other_nodes=self._other_nodes(spec),
+                nodes=self._nodes(spec),
             )
         except OSError as error:
             raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
@@ -73,7 +72,7 @@ class GroupStarter:
             seed=spec.seed + apart * launch.number,
         )
 
-    def _other_nodes(self, spec: WorkerSpec) -> GroupNodes | None:
+    def _nodes(self, spec: WorkerSpec) -> Nodes | None:
         """The other nodes start the same, on their own cores and devices; None if there are none."""
         if self.nodes is None:
             return None
@@ -83,17 +82,13 @@ class GroupStarter:
         specs = []
         for node in self.nodes.members:
             cores = core_shares(
-                node.cores,
+                node.greeting.cores,
                 world_size=ranks_per_node,
                 threads=spec.threads,
                 held=spec.holds_threads,
-                near=node.near_cores if spec.device_uuids else (),
+                near=node.greeting.near_cores if spec.device_uuids else (),
             )
-            uuids = tuple(node.gpus) if spec.device_uuids else ()
+            uuids = tuple(node.greeting.gpus) if spec.device_uuids else ()
             specs.append((node, dataclasses.replace(spec, cores=tuple(cores), device_uuids=uuids)))
-        return GroupNodes(
-            specs,
-            settings=backend.settings_of(spec),
-            stack=backend.stack,
-            ranks_per_node=ranks_per_node,
-        )
+        settings = backend.settings_of(spec)
+        return nodes_of_group(specs, settings=settings, stack=backend.stack, ranks_per_node=ranks_per_node)

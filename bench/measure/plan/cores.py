@@ -18,9 +18,7 @@ def core_shares(
     """Each rank's own cores: `threads` neighbours each, in the order of the ranks; all if not `held`.
 
     Args:
-        cores: that ranks may use.
         world_size: ranks on this machine.
-        threads: of each.
         held: whether ranks keep to cores of their own.
         shared: ranks may take turns on a core.
         near: by rank, the cores next to its GPU, which it gets while there are any.

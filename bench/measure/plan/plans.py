@@ -1,4 +1,4 @@
-"""What one comparison will do."""
+"""What one comparison will do: its launches, where it writes, its backends with all that was left open."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,39 @@ from typing import Any
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine.variables import worker_variables
-from bench.measure.plan.launches import Launch
-from bench.results.records import LaunchStage, Record
+from bench.results.records import NOT_TIMED, LaunchStage, Record
+from bench.setup.stacks import Installed
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a comparison."""
+
+    stage: LaunchStage  # what it is for
+    number: int = NOT_TIMED  # from 1 for a timed launch; `NOT_TIMED` otherwise
+    in_fp32: bool = False  # it trains in fp32, whatever the comparison's precision
+    from_checkpoint: bool = False  # it goes on from one
+
+    def label(self, launches: int) -> str:
+        """What messages to the user call it, where `launches` timed ones were asked for."""
+        if self.stage is LaunchStage.PARITY:
+            if self.from_checkpoint:
+                return "launch from a checkpoint"
+            return "parity launch in fp32" if self.in_fp32 else "parity launch"
+        if self.stage is LaunchStage.SEARCH:
+            return "search for the largest batch"
+        return f"launch {self.number}/{max(self.number, launches)}"
+
+
+PARITY = Launch(LaunchStage.PARITY)
+PARITY_IN_FP32 = Launch(LaunchStage.PARITY, in_fp32=True)
+FROM_CHECKPOINT = Launch(LaunchStage.PARITY, from_checkpoint=True)
+SEARCH = Launch(LaunchStage.SEARCH)
+
+
+def timed(number: int) -> Launch:
+    """The timed launch of this number, from 1."""
+    return Launch(LaunchStage.TIMED, number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +109,7 @@ class ResolvedBackend:
 
     spec: WorkerSpec  # of a timed launch at the configured micro-batch; other launches differ in some fields
     stack: str  # the name of the stack that its ranks run on
-    interpreter: str  # that stack's Python
-    prefix: Path  # the folder of its environment
+    installed: Installed  # what that stack is: its Python, the folder of its environment
     settings: Mapping[str, Any]  # of `bench.machine.variables.worker_variables` for a timed launch
     tolerances: Tolerances
     update: str  # the optimizer whose update it makes if that is not AdamW's; else nothing
@@ -91,7 +121,7 @@ class ResolvedBackend:
 
     def variables_of(self, spec: WorkerSpec) -> dict[str, str]:
         """The environment variables of the ranks of a launch on this machine."""
-        return worker_variables(os.environ, **self.settings_of(spec), prefix=self.prefix)
+        return worker_variables(os.environ, **self.settings_of(spec), prefix=self.installed.prefix)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Whether a configuration fits this machine, before any work starts."""
+"""Whether a configuration fits this machine, before any work starts.
+
+What is refused raises a UserError that says what to change or install.
+"""
 
 import sys
 import tempfile
@@ -46,11 +49,7 @@ def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:
 
 
 def check_machine(config: Config, *, cores: int, gpus: int) -> None:
-    """Refuse more ranks or threads than this machine has GPUs or cores for.
-
-    Raises:
-        UserError: with the device.* key to change.
-    """
+    """Refuse more ranks or threads than this machine has GPUs or cores for."""
     device = config.device
     nodes, ranks, threads = device.nnodes, device.ranks_per_node, device.threads
     asked = f"device.world_size={device.world_size}"
@@ -75,9 +74,6 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     """Refuse a batch whose tokens, and one row of scores for each, already exceed the memory.
 
     This is a lower bound of what training needs: whatever is refused would have failed.
-
-    Raises:
-        UserError: with the keys to lower.
     """
     _check_limits(config, host_bytes)
     tokens = config.micro_batch * (config.seq_len or 1)
@@ -119,11 +115,7 @@ def _check_limits(config: Config, host_bytes: int) -> None:
 
 
 def check_folders(config: Config) -> None:
-    """Refuse folders that cannot be written to, and one for both, before any work starts.
-
-    Raises:
-        UserError: with the key to change.
-    """
+    """Refuse folders that cannot be written to, and one for both, before any work starts."""
     if Path(config.results_dir).absolute() == Path(config.reports_dir).absolute():
         raise UserError(
             f"reports_dir={config.reports_dir} is results_dir, too: reports would be read as results",
@@ -143,11 +135,7 @@ def check_folders(config: Config) -> None:
 
 
 def check_packages(config: Config) -> None:
-    """Refuse backends whose packages are not installed, without importing any.
-
-    Raises:
-        UserError: with the command that installs what is missing.
-    """
+    """Refuse backends whose packages are not installed, without importing any."""
     for name, backend in config.backends.items():
         stack = backend.stack or stacks.own()
         here = stacks.installed(stack)
@@ -222,11 +210,7 @@ def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
 
 
 def check_trackers(config: Config) -> None:
-    """Refuse trackers whose libraries are not installed, without importing any.
-
-    Raises:
-        UserError: with the command that installs what is missing.
-    """
+    """Refuse trackers whose libraries are not installed, without importing any."""
     installed = {name.lower() for name in stacks.installed_here().packages}
     for name in config.track.names:
         for package in LIBRARIES[name]:
@@ -241,11 +225,7 @@ def check_trackers(config: Config) -> None:
 
 
 def check_blas(config: Config) -> None:
-    """Refuse device.blas=full where it changes nothing, or where its library has not been built.
-
-    Raises:
-        UserError: with the remedy.
-    """
+    """Refuse device.blas=full where it changes nothing, or where its library has not been built."""
     if config.device.blas != "full":
         return
     if reason := find_why_full_is_refused():

@@ -1,6 +1,7 @@
 """Check a model's configuration and a dataset before any launch, in other processes.
 
-Importing transformers or `datasets` takes seconds: `bench.worker.workload.inspections` does it.
+Importing transformers or `datasets` takes seconds: `bench.worker.workload.inspections` does it. What is
+refused raises a UserError that says what to change or install.
 """
 
 import dataclasses
@@ -32,9 +33,6 @@ def check_model(config: Config) -> None:
     """Refuse keys of `model.config` that transformers does not know, and a checkpoint that it cannot read.
 
     Also a task or checkpointing that the architecture lacks. A shipped file is known; ranks check once more.
-
-    Raises:
-        UserError: with the remedy.
     """
     import yaml  # type: ignore[import-untyped]  # not for `make doctor`, which runs where nothing is installed
 
@@ -63,11 +61,7 @@ def _check_header(file: Path) -> None:
 
 
 def check_module(config: Config) -> None:
-    """Refuse a module of the user's own that cannot be built, fed or trained.
-
-    Raises:
-        UserError: with the remedy.
-    """
+    """Refuse a module of the user's own that cannot be built, fed or trained."""
     if config.model.module is None:
         return
     find_file(config.model.module)
@@ -118,11 +112,7 @@ def _inspect(function: str, spec: Mapping[str, Any], config: Config, *, device: 
 
 
 def check_dataset(config: Config) -> None:
-    """Refuse a dataset that does not exist, cannot be read, or does not fit task and model.
-
-    Raises:
-        UserError: with the remedy.
-    """
+    """Refuse a dataset that does not exist, cannot be read, or does not fit task and model."""
     if config.data.name == python_docs.NAME:
         _check_python_docs(config)
     if config.data.name != "hf":

@@ -1,16 +1,22 @@
-"""Makes the plan of a comparison from its configuration."""
+"""Makes the plan of a comparison from its configuration, and the beginning of all its records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from bench.config import identity
-from bench.config.choices import IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
+from bench.config import identity, layers, own, python_docs, sizes
+from bench.config.choices import BEST_ATTENTION, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
+from bench.config.data import Data
+from bench.config.engine_options import format_engine_options
+from bench.config.model import Model
+from bench.config.naming import repeat_command
+from bench.config.overrides import repeatable
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
-from bench.machine.gpus import Gpu
+from bench.machine import environment, source_code
+from bench.machine.gpus import Gpu, short_name
 from bench.measure.plan.plans import ComparisonPlan, Output, ResolvedBackend, Tolerances
-from bench.measure.plan.records import first_records
+from bench.results.records import NOT_TIMED, LaunchStage, Record, Workload
 from bench.setup import stacks
 
 GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
@@ -28,23 +34,22 @@ def resolve(
     gpus: Sequence[Gpu],
     cores: Sequence[tuple[int, ...]],
 ) -> ComparisonPlan:
-    """The plan of a comparison.
+    """The plan of a comparison that was checked, each backend with everything that is left open to it.
 
-    Args:
-        config: checked against this machine.
-        stem: the results file's name without its ending.
-        overrides: of Hydra, that make this comparison again, for the record.
-        gpus: the visible ones; none on a CPU.
-        cores: of each rank on this node.
+    `gpus` are the visible ones, none on a CPU, and `cores` those of each rank on this node; the other
+    arguments are as in `measure_comparison`.
     """
     output = make_output(config, stem)
-    backends = _resolve_backends(config, output, gpus, cores)
+    specs = {name: _spec(config, name, output, gpus, cores) for name in config.backends}
+    reference_first = sorted(specs, key=lambda name: name != config.reference)
     return ComparisonPlan(
         config=config,
         output=output,
-        backends=backends,
+        backends={
+            name: _resolve_backend(config, specs[name], specs[config.reference]) for name in reference_first
+        },
         cores=cores,
-        records=first_records(config, stem, overrides, backends, gpus),
+        records=_first_records(config, stem, overrides, specs, gpus),
     )
 
 
@@ -55,40 +60,24 @@ def make_output(config: Config, stem: str) -> Output:
     return Output(stem=stem, csv=results / f"{stem}.csv", folder=results.resolve() / "runs" / stem / started)
 
 
-def _resolve_backends(
-    config: Config, output: Output, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
-) -> dict[str, ResolvedBackend]:
-    """Every backend by name, the reference first."""
-    specs = {name: _spec(config, name, output, gpus, cores) for name in config.backends}
-    reference = specs[config.reference]
-    return {
-        name: _resolve_backend(config, specs[name], reference)
-        for name in sorted(specs, key=lambda name: name != config.reference)
-    }
-
-
 def _resolve_backend(config: Config, spec: WorkerSpec, reference: WorkerSpec) -> ResolvedBackend:
     stack = config.backends[spec.backend].stack
     installed = stacks.installed(stack)
     assert installed is not None, "the preflight's check_packages refuses a stack that is not there"
+    precisions = (spec.precision.name, reference.precision.name)
+    # Wider than the comparison's, if the backend or the reference computes in fewer bits than it.
+    own_loss = [LOSS_TOLERANCE[precision] for precision in precisions if precision != config.precision.name]
     return ResolvedBackend(
         spec=spec,
         stack=stack or stacks.own(),
-        interpreter=installed.interpreter,
-        prefix=installed.prefix,
+        installed=installed,
         settings=identity.environment_settings(config, spec.backend),
-        tolerances=_tolerances(config, spec.precision.name, reference.precision.name),
+        tolerances=Tolerances(
+            loss=max(config.measure.parity_tolerance, *own_loss, 0.0),
+            gradient_norm=max(GRADIENT_TOLERANCE[precision] for precision in precisions),
+        ),
         update=spec.optimizer if spec.optimizer in OTHER_UPDATES else "",
         has_fp32=spec.sharding not in IN_16_BITS_ALONE,
-    )
-
-
-def _tolerances(config: Config, *precisions: str) -> Tolerances:
-    """The comparison's, or wider ones if the backend or the reference computes in fewer bits than it."""
-    own = [LOSS_TOLERANCE[precision] for precision in precisions if precision != config.precision.name]
-    return Tolerances(
-        loss=max(config.measure.parity_tolerance, *own, 0.0),
-        gradient_norm=max(GRADIENT_TOLERANCE[precision] for precision in precisions),
     )
 
 
@@ -129,3 +118,101 @@ def _spec(
         expected_tensors=str(output.expected_tensors),
         nnodes=device.nnodes,
     )
+
+
+def _first_records(
+    config: Config,
+    stem: str,
+    overrides: Sequence[str],
+    specs: Mapping[str, WorkerSpec],
+    gpus: Sequence[Gpu],
+) -> dict[str, Record]:
+    """The record of each backend, in the configuration's order, before there is a launch.
+
+    Everything that the backends share is found once, the environment once for each stack.
+    """
+    measured, config_hash = identity.measured_settings(config), identity.config_hash(config)
+    commit = source_code.git_commit()
+    environments = {
+        stack: identity.collect_environment(config, stack)
+        for stack in {backend.stack: None for backend in config.backends.values()}
+    }
+    records = {}
+    for name, backend in config.backends.items():
+        spec = specs[name]
+        collected = environments[backend.stack]
+        records[name] = Record(
+            study=config.study,
+            comparison=stem,
+            overrides=tuple(repeatable(overrides)),
+            command=repeat_command(overrides, stacks.own()),
+            backend=name,
+            reference=config.reference,
+            engine=spec.engine,
+            engine_options=format_engine_options(backend.engine_options),
+            optimizer=spec.optimizer,
+            sharding=spec.sharding,
+            loop=spec.loop,
+            slowed_by=spec.slowed_by,
+            stage=LaunchStage.PARITY,
+            launch=NOT_TIMED,
+            status="ok",
+            started_at="",
+            git_commit=commit,
+            stack=collected["stack"],
+            device=short_name(gpus[0].name) if gpus else "cpu",
+            threads_per_rank=spec.threads,
+            cores_per_rank=len(spec.cores[0]),
+            rank_cores=spec.cores,
+            allocator=config.device.allocator,
+            blas=spec.blas,
+            seed=spec.seed,
+            margin=config.measure.margin,
+            until=config.measure.until,
+            workload=_workload(config, spec),
+            config=measured,
+            config_hash=config_hash,
+            environment=collected,
+            environment_hash=environment.hash_environment(collected),
+        )
+    return records
+
+
+def _workload(config: Config, spec: WorkerSpec) -> Workload:
+    """What a backend trains, as far as it is known before there is a model."""
+    model, data = spec.model, spec.data
+    return Workload(
+        model=model.name,
+        task=model.describe_task(),
+        precision=spec.precision.name,
+        attention="" if spec.attention == BEST_ATTENTION else spec.attention,
+        world_size=config.device.world_size,
+        micro_batch=spec.micro_batch,
+        grad_accum=spec.grad_accum,
+        seq_len=spec.seq_len,
+        size=_describe_size(model),
+        layers=layers.count(sizes.resize(model.dimensions, model.size)),
+        published_layers=layers.count(model.dimensions),
+        data=_describe_data(data) if model.module is None else "example_batch",
+        lengths=data.lengths if data.name == "synthetic" and model.module is None else "",
+        loader=data.loader_on(spec.device),
+        checkpointing=spec.checkpointing,
+        batch_rule=config.measure.batch,
+        memory_limit_gib=config.device.memory_limit_gib,
+        nodes=spec.nnodes,
+        link_gbit_per_s=config.device.link_gbit_per_s,
+    )
+
+
+def _describe_size(model: Model) -> str:
+    """`model.size`; of a checkpoint or a folder with a config.json alone, where its weights come from."""
+    if model.pretrained is None or model.size != sizes.PUBLISHED:
+        return model.size
+    return "random weights" if own.is_random(model.pretrained) else "pretrained"
+
+
+def _describe_data(data: Data) -> str:
+    """Where batches come from, and which data that is where another machine may have others."""
+    if data.name == python_docs.NAME:
+        return f"{data.name}:{python_docs.digest()}"
+    return data.name if data.path is None else f"{data.name}:{data.path}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import PASSED, LaunchFailed, UserError
-from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import Launch
 from bench.measure.record.ledger import Ledger
 from bench.measure.record.progress import ProgressBar
 from bench.statistics.summary import summarise

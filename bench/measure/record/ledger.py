@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import LaunchFailed
-from bench.measure.plan.launches import PARITY, Launch, timed
-from bench.measure.plan.plans import Output
+from bench.measure.plan.plans import PARITY, Launch, Output, timed
 from bench.measure.record.resume import EarlierRun
 from bench.results import csv_files
 from bench.results.atomic import reporting_write_errors
@@ -20,11 +19,7 @@ from bench.results.rows import rows_of_record
 
 @dataclass
 class Ledger:
-    """The records of one comparison, each on disk as soon as it changes.
-
-    Attributes:
-        records: of this run, by launch number and backend.
-    """
+    """The records of one comparison, each on disk as soon as it changes."""
 
     output: Output  # where to write
     templates: Mapping[str, Record]  # by backend, what each of its records holds from the start
@@ -32,7 +27,7 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self._earlier_rows, self._retried_rows = self.earlier.rows, self.earlier.retried
-        self.records: dict[tuple[int, str], Record] = {}
+        self.records: dict[tuple[int, str], Record] = {}  # of this run, by launch number and backend
         # The lines of each record. Formatted anew at every block, 80 launches took a second for each.
         self._formatted: dict[tuple[int, str], tuple[Record, list[csv_files.Line]]] = {}
 
@@ -54,11 +49,7 @@ class Ledger:
         self.update(name, launch, workload=dataclasses.replace(record.workload, **changes))
 
     def add_block(self, name: str, launch: Launch, block: Block, absent: Mapping[str, str]) -> int:
-        """Add a timed block to a record; how many blocks of that record are repetitions now.
-
-        Args:
-            absent: why a figure of the block is missing, by its name.
-        """
+        """Add a timed block, and why figures of it are absent; how many of its blocks are repetitions now."""
         record = self.records[launch.number, name]
         blocks = (*record.blocks, block)
         self.update(name, launch, blocks=blocks, absent=record.absent | dict(absent))

@@ -4,7 +4,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn
@@ -86,16 +85,16 @@ class ProgressBar:
         yield
         self.__enter__()
 
-    def show(self, title: str, rows: Mapping[str, str] = MappingProxyType({})) -> None:
+    def show(self, title: str, rows: Mapping[str, str]) -> None:
         """Keep this in sight above the bar in place of what was there; elsewhere, print it as a line."""
         if not self.console.is_terminal:
-            words = "; ".join(f"{name} {words}" for name, words in rows.items())
-            self.print_line(f"{title}: {words}" if words else title)
+            listed = "; ".join(f"{name} {words}" for name, words in rows.items())
+            self.print_line(f"{title}: {listed}")
             return
         table = Table.grid(padding=(0, 2))
         for cells in rows.items():
             table.add_row(*map(Text, cells))
-        self._bar.text = Group(Text(title), *([table] if rows else []))
+        self._bar.text = Group(Text(title), table)
         self._bar.refresh()
 
     def guess(self, seconds: Mapping[str, float]) -> None:

@@ -101,13 +101,8 @@ def take_over_earlier_run(
         return EarlierRun()
     table, record = csv_files.read(output.csv), next(iter(records.values()))
     refuse_other_settings(table, record, file=str(output.csv), runs=output.folder.parent)
-    kept = rows_to_keep(
-        table,
-        file=str(output.csv),
-        config_hash=record.config_hash,
-        environments={name: format_environment(record.environment) for name, record in records.items()},
-        hashes={name: record.environment_hash for name, record in records.items()},
-    )
+    refuse_other_environment(table, records, file=str(output.csv))
+    kept = rows_to_keep(table)
     untimed = [str(row["backend"]) for row in kept.rows if row["status"] == "untimed"]
     is_lacking = untimed and any(kind.lacks(output.csv, records, untimed) for kind in beside)
     return EarlierRun() if is_lacking else kept
@@ -134,13 +129,15 @@ def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *,
 
 
 def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, runs: Path) -> None:
-    """Name the settings that differ from those of the rows, if a raw record of theirs is left in `runs`.
+    """Refuse rows that were measured with other settings; a raw record of theirs in `runs` says with which.
 
     Raises:
-        UserError: some do.
+        UserError: they were.
     """
     others = set(table["config_hash"]) - {record.config_hash}
-    for path in runs.glob("*/**/record.json") if others else ():
+    if not others:
+        return
+    for path in runs.glob("*/**/record.json"):
         earlier = json.loads(path.read_bytes())
         if earlier["config_hash"] in others:
             differences = find_differences(earlier["config"], json.loads(json.dumps(record.config)))
@@ -151,38 +148,29 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, run
             differing = "; ".join(named) or (files and f"the files in {files}")
             if differing:
                 raise UserError(f"{file} was measured with other settings ({differing}); {ANEW}.")
+    raise UserError(f"{file} was measured with other settings; {ANEW}.")
 
 
-def rows_to_keep(
-    table: pd.DataFrame,
-    *,
-    file: str,
-    config_hash: str,
-    environments: Mapping[str, str],
-    hashes: Mapping[str, str],
-) -> EarlierRun:
-    """Choose the rows that a comparison can go on from.
-
-    Args:
-        table: the results file, as `results.read` returns it.
-        file: its name, for messages.
-        config_hash: of the comparison's configuration.
-        environments: each backend's present one, as JSON text.
-        hashes: of these environments.
+def refuse_other_environment(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:
+    """Refuse rows of a backend that were measured in another environment than the present one.
 
     Raises:
-        UserError: the file was measured with another configuration or in another environment.
+        UserError: some were.
     """
-    if set(table["config_hash"]) != {config_hash}:
-        raise UserError(f"{file} was measured with other settings; {ANEW}.")
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
-        if row.environment_hash != hashes[row.backend]:
-            differences = environment_differences(str(row.environment), environments[row.backend])
+        record = records[row.backend]
+        if row.environment_hash != record.environment_hash:
+            present = format_environment(record.environment)
+            differences = environment_differences(str(row.environment), present)
             differing = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
             raise UserError(
                 f"{file} was measured in another environment ({differing}) at commit {row.git_commit}",
                 f"go on with the same, or measure anew, which replaces the file: {row.command}",
             )
+
+
+def rows_to_keep(table: pd.DataFrame) -> EarlierRun:
+    """The rows of a results file that a comparison of the same settings can go on from."""
     reference = table["reference"].iloc[0]
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)

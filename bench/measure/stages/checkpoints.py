@@ -19,7 +19,7 @@ from bench.launch.messages import (
     UseFirstBatches,
 )
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import FROM_CHECKPOINT, Launch
+from bench.measure.plan.plans import FROM_CHECKPOINT, Launch
 from bench.measure.stages.judging import Trajectory, largest_difference, trajectory_of
 from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
@@ -50,7 +50,7 @@ class Checkpoints(Stage):
 
     def is_missing(self) -> bool:
         """Whether a backend has no row yet."""
-        return bool(self.shared.names) and self.shared.lacks(CHECKPOINTS, self.shared.names)
+        return self.shared.lacks(CHECKPOINTS, self.shared.names)
 
     def save(self, groups: RunningGroups, _: object) -> None:
         """Let each group save its state and go on; one that cannot is closed, since its rank has ended."""

@@ -9,7 +9,7 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import Evaluate
-from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import Launch
 from bench.measure.stages.stage import Run
 from bench.results import arithmetic, side_files
 from bench.results.records import Phase, Record

@@ -15,7 +15,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch.exported_files import CHECKED, CheckedExport
 from bench.launch.messages import ExportModel, ModelExported
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import Launch
 from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
 from bench.results.side_files import EXPORTS
@@ -41,7 +41,7 @@ class Exports(Stage):
 
     def is_missing(self) -> bool:
         """Whether a backend has no row yet."""
-        return bool(self.shared.names) and self.shared.lacks(EXPORTS, self.shared.names)
+        return self.shared.lacks(EXPORTS, self.shared.names)
 
     def export(self, groups: RunningGroups, _: object) -> None:
         """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""

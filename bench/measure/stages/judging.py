@@ -83,8 +83,7 @@ def check_parity(
     Two batches alternate: the first and the last two of at least three steps see both, and can be compared.
 
     Args:
-        ours: of the backend in question.
-        reference: of the reference backend, or the same if this is it.
+        ours, reference: of the backend in question and of the reference, which may be the same.
         tolerances: of the backend.
         same_update: its optimizer makes the reference's update; else only the first step must be the same.
 
@@ -129,20 +128,15 @@ def judge_tensors(
     *,
     same_update: bool = True,
 ) -> list[TensorVerdict]:
-    """Compare gradients, buffers and movements, tensor by tensor, with plain PyTorch's in fp32.
+    """Compare gradients, buffers and movements with plain PyTorch's in fp32; the worst tensors first.
 
     A tensor may be off by a multiple of what rounding changes in it, or of what the reference is off itself
     where that is more, as in 16 bits, or by what rounding leaves of the gradients beside it.
 
     Args:
         ours: how far a backend's are from the expected ones.
-        expected: by the same names.
-        precision: of the backend.
         reference: how far the reference's are in the same precision, where that is not fp32.
         same_update: the backend's optimizer makes AdamW's update; else only the first step can be judged.
-
-    Returns:
-        The worst first.
     """
     own = reference or {}
     leftovers = _leftovers_of_rounding(expected, precision)

@@ -20,7 +20,7 @@ from bench.launch.messages import (
 )
 from bench.measure.groups.blocks import model_figures
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import PARITY, PARITY_IN_FP32, Launch
+from bench.measure.plan.plans import PARITY, PARITY_IN_FP32, Launch
 from bench.measure.stages.judging import (
     Trajectory,
     check_parity,
@@ -29,7 +29,6 @@ from bench.measure.stages.judging import (
     trajectory_of,
 )
 from bench.measure.stages.stage import Run, Stage
-from bench.results.records import TensorVerdict
 
 FP32 = "fp32"
 
@@ -38,13 +37,7 @@ MOST_COMPARED = 4
 
 
 class Parity(Stage):
-    """Runs once per comparison, and lets others use the groups that it has trained.
-
-    Attributes:
-        trajectories: losses and gradient norms of each backend that came to its end.
-        loss_differences: of each backend that passed, the largest relative one from the reference's losses.
-        tensor_verdicts: by backend and precision, on gradients, buffers and movements, worst first.
-    """
+    """Runs once per comparison, and lets others use the groups that it has trained."""
 
     def __init__(self, shared: Run) -> None:
         super().__init__(shared)
@@ -56,9 +49,7 @@ class Parity(Stage):
         self._expected: Mapping[str, ExpectedTensor] = {}  # empty: tensors are not compared
         # by precision and backend
         self._differences: dict[str, dict[str, Mapping[str, float]]] = defaultdict(dict)
-        self.trajectories: dict[str, Trajectory] = {}
-        self.loss_differences: dict[str, float] = {}
-        self.tensor_verdicts: dict[str, dict[str, list[TensorVerdict]]] = {}
+        self.trajectories: dict[str, Trajectory] = {}  # of each backend that came to its end
 
     def is_missing(self) -> bool:
         """Whether backends are left to compare, if nothing is timed: their rows are the only result."""
@@ -108,7 +99,6 @@ class Parity(Stage):
             backend.tolerances,
             same_update=backend.update == self._backends[self._reference].update,
         )
-        self.loss_differences[name] = difference
         ledger.set_for_later_records(name, loss_difference=difference)
         if not self.shared.measure.launches:
             ledger.update_workload(name, PARITY, **model_figures(self._built[name]))
@@ -135,7 +125,6 @@ class Parity(Stage):
             for precision, of in self._differences.items()
             if of.get(name) and precision in judged
         }
-        self.tensor_verdicts[name] = verdicts
         worst = {precision: of_tensors[0] for precision, of_tensors in verdicts.items()}
         self.shared.ledger.set_for_later_records(name, worst_tensors=worst)
         for precision, of_tensors in verdicts.items():

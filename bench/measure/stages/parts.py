@@ -26,7 +26,7 @@ from bench.launch.messages import (
     TimeCollectives,
     TimeParts,
 )
-from bench.measure.plan.launches import timed
+from bench.measure.plan.plans import timed
 from bench.measure.stages.stage import Stage
 from bench.results.collectives import SENT, Collective, TimedCollective
 from bench.results.side_files import STEP_PARTS
@@ -65,9 +65,10 @@ class StepParts(Stage):
         return 1 if measure.parts == COUNT else max(1, min(measure.launches, MOST_LAUNCHES))
 
     def is_missing(self) -> bool:
-        """Whether a backend with timed blocks has none, or one of another comparison."""
-        if self.shared.lacks(STEP_PARTS, self.shared.timed_names()):
-            return True
+        """Whether a backend with timed blocks, or any if none are timed, has none of this comparison."""
+        names = self.shared.timed_names() if self.shared.measure.launches else self.shared.names
+        if not names or self.shared.lacks(STEP_PARTS, names):
+            return bool(names)
         table = STEP_PARTS.read(STEP_PARTS.path_of(self.shared.output.csv))
         return not (
             table["launch"].max() >= self._launches

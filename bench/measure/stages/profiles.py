@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import FinishProfile, ProfileSteps, TimeBlock
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import Launch, timed
+from bench.measure.plan.plans import Launch, timed
 from bench.measure.plan.schedule import round_orders, steps_per_block
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.stage import Stage
@@ -86,7 +87,8 @@ class Profiles(Stage):
         self._show_verdict()
         rows: list[dict[str, Any]] = []
         for side_by_side in self.shared.sides(names):
-            with self.shared.groups(timed(1), self._leave_gap) as groups:
+            start = partial(self._start, len(side_by_side))
+            with self.shared.groups(timed(1), self._leave_gap, start) as groups:
                 rows += self._profile(side_by_side, groups)
         self.shared.write_beside(BREAKDOWN, rows)
         return names
@@ -103,7 +105,7 @@ class Profiles(Stage):
     def _profile(self, names: Sequence[str], groups: RunningGroups) -> list[dict[str, Any]]:
         """The rows of backends that take turns."""
         with self.shared.bar.doing("profile start", f"{WHERE}: starting {', '.join(names)}"):
-            groups.start(names, lambda name: self._start(name, len(names)))
+            groups.start(names)
         step_seconds = self._warm_up(groups)
         self._run_rounds(names, groups, step_seconds)
         rows: list[dict[str, Any]] = []
@@ -116,10 +118,10 @@ class Profiles(Stage):
                 groups.pop(name).close()
         return rows
 
-    def _start(self, name: str, side_by_side: int) -> Group:
+    def _start(self, side_by_side: int, name: str, launch: Launch) -> Group:
         """Start a group whose engine keeps a profile, too."""
         starter = self.shared.starter
-        spec = dataclasses.replace(starter.spec(name, timed(1)), profiled_groups=side_by_side)
+        spec = dataclasses.replace(starter.spec(name, launch), profiled_groups=side_by_side)
         return starter.start_spec(spec, self.shared.output.folder / "profile" / name)
 
     def _warm_up(self, groups: RunningGroups) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.errors import LaunchFailed
 from bench.launch.messages import Built, CountFlops, ProductsTimed, TimeProducts
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import Launch
+from bench.measure.plan.plans import Launch
 from bench.measure.stages.stage import Run, Stage
 from bench.results.records import Roofline, TimedLibrary
 
@@ -52,15 +52,7 @@ class RooflineFinder(Stage):
         with groups.closing_if_it_fails(name, self._lose):
             counted, *_ = groups[name].request(CountFlops())
             groups[name].pause()
-            self._known = dataclasses.replace(
-                self._known,
-                counted=tuple(counted.counted),
-                counted_on=counted.counted_on,
-                layers_flops=counted.layers_flops,
-                published_flops=counted.published_flops,
-                products=tuple(counted.products),
-            )
-            self._add_absent(counted.absent)
+            self._known = counted.roofline  # the reference comes first: nothing else is known yet
 
     def _time_products(self, groups: RunningGroups, name: str, library: str, stack: str) -> None:
         shapes = [product.shape for product in self._known.products]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import SEARCH, timed
+from bench.measure.plan.plans import SEARCH, timed
 from bench.measure.stages.stage import Stage
 from bench.results.arithmetic import search_resolution
 from bench.results.records import BatchTrial
@@ -29,9 +29,6 @@ USUAL_TRIALS = 8
 
 IN_THE_SEARCH = "in the search for the largest micro-batch: "
 """How the message of a backend begins that fails there."""
-
-LIKE_THE_FIRST = timed(1)
-"""A trial is set up like the first timed launch, with dropout as published."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +184,8 @@ class Search(Stage):
             LaunchFailed: for any other reason than memory, which is no answer.
         """
         starter = self.shared.starter
-        spec = dataclasses.replace(starter.spec(name, LIKE_THE_FIRST), micro_batch=micro_batch)
+        like_the_first = starter.spec(name, timed(1))  # with dropout as published
+        spec = dataclasses.replace(like_the_first, micro_batch=micro_batch)
         if spec.memory_limit_bytes is not None:
             limit = int(spec.memory_limit_bytes * (1 - RESERVE))
             spec = dataclasses.replace(spec, memory_limit_bytes=limit)

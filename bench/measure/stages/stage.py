@@ -10,10 +10,9 @@ from bench.config.measure import Measure
 from bench.launch.messages import Built
 from bench.measure.groups.blocks import BlockTimer
 from bench.measure.groups.busy_cores import QuietCores
-from bench.measure.groups.running import OnFailure, RunningGroups
+from bench.measure.groups.running import OnFailure, RunningGroups, StartGroup
 from bench.measure.groups.starting import GroupStarter
-from bench.measure.plan.launches import Launch
-from bench.measure.plan.plans import ComparisonPlan, Output
+from bench.measure.plan.plans import ComparisonPlan, Launch, Output
 from bench.measure.record.failures import Failures
 from bench.measure.record.ledger import Ledger
 from bench.measure.record.progress import ProgressBar
@@ -72,9 +71,11 @@ class Run:
         """Where the comparison writes."""
         return self.plan.output
 
-    def groups(self, launch: Launch, on_failure: OnFailure | None = None) -> RunningGroups:
+    def groups(
+        self, launch: Launch, on_failure: OnFailure | None = None, start: StartGroup | None = None
+    ) -> RunningGroups:
         """The groups of a launch, none of which is started yet; by default failures become rows."""
-        return RunningGroups(launch, self.starter.start, on_failure or self.failures.record)
+        return RunningGroups(launch, start or self.starter.start, on_failure or self.failures.record)
 
     def sides(self, names: Sequence[str]) -> list[Sequence[str]]:
         """The backends whose groups may live side by side, set by set."""
@@ -96,8 +97,9 @@ class Run:
         return side_files.describe(self.plan.records[name])
 
     def lacks(self, kind: SideFile, names: Sequence[str]) -> bool:
-        """Whether a file beside the results is to be made: always, unless a resumed run finds these in it."""
-        return not self.plan.config.resume or kind.lacks(self.output.csv, self.plan.records, names)
+        """Whether a file about these backends is to be made: unless a resumed run finds them in it."""
+        resumes = self.plan.config.resume
+        return bool(names) and (not resumes or kind.lacks(self.output.csv, self.plan.records, names))
 
     def use_micro_batch(self, name: str, micro_batch: int, *trials: BatchTrial) -> None:
         """Time a backend with so many samples per rank from here on, to which these trials have led."""

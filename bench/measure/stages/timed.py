@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from bench.errors import LaunchFailed, UserError
 from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import describe_takers
+from bench.measure.groups.busy_cores import describe_repeats, largest_takers, lost_rounds
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.launches import Launch, timed
+from bench.measure.plan.plans import Launch, timed
 from bench.measure.plan.schedule import (
     Order,
     group_order,
@@ -152,28 +153,28 @@ class TimedLaunches(Stage):
         return ""
 
     def _ends_on_busy_cores(self, launch: Launch, *, made: int, missing: int) -> bool:
-        """Whether other processes spoiled this launch for all backends, and launches would still follow."""
-        spoiling = self._describe_spoiling(launch)
-        if not spoiling or (made >= missing and not self._decide_on_another(made)[0]):
-            return False
-        remedy = "end them, and go on with resume=true, which keeps what is measured"
-        self.shared.failures.note_incomplete(UserError(f"{spoiling}, so that no more were made", remedy))
-        return True
+        """Whether other processes spoiled this launch for all backends, and launches would still follow.
 
-    def _describe_spoiling(self, launch: Launch) -> str:
-        """Who spoiled this launch for every backend that was timed in it; empty if some of them count."""
+        Where others took over a third of a backend's rounds, it would be `invalid`.
+        """
+        rounds = self.shared.measure.rounds
         ended_well = [
-            name
-            for (number, name), record in self.shared.ledger.records.items()
+            record
+            for (number, _), record in self.shared.ledger.records.items()
             if number == launch.number and record.status == "ok"
         ]
-        repeats = self.shared.timer.repeats
-        if not repeats.is_spoiled(launch.number, ended_well, self.shared.measure.rounds):
-            return ""
-        return (
+        if not ended_well or any(3 * lost_rounds(record) <= rounds for record in ended_well):
+            return False
+        if made >= missing and not self._decide_on_another(made)[0]:
+            return False
+        takers = largest_takers(itertools.chain(*self.shared.timer.takers.values()))
+        error = UserError(
             f"{self.shared.label(launch)}: other processes had the cores in the blocks of every backend, "
-            f"however often these were measured again ({describe_takers(repeats.takers(launch.number))})"
+            f"however often these were measured again ({describe_takers(takers)}), so that no more were made",
+            "end them, and go on with resume=true, which keeps what is measured",
         )
+        self.shared.failures.note_incomplete(error)
+        return True
 
     def _in_launches(self, launches: int) -> dict[str, int]:
         """How many things of each kind so many launches have, for the progress bar."""
@@ -187,7 +188,12 @@ class TimedLaunches(Stage):
 
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
         """Time these backends: side by side, or one after the other."""
-        rounds, where = self.shared.measure.rounds, self.shared.label(launch)
+        rounds, where, takers = (
+            self.shared.measure.rounds,
+            self.shared.label(launch),
+            self.shared.timer.takers,
+        )
+        takers.clear()
         self.shared.quiet.wait(where)
         if self.shared.plan.all_resident:
             self._run_groups(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
@@ -195,8 +201,10 @@ class TimedLaunches(Stage):
             order = group_order(names, launch=launch.number)
             for name in order:
                 self._run_groups([name], launch, [order] * rounds)
-        for line in self.shared.timer.repeats.lines(launch.number):
-            self.shared.bar.print_line(f"{where}: {line}")
+        for name in names:
+            record = self.shared.ledger.records.get((launch.number, name))
+            if record and (words := describe_repeats(record, takers[name])):
+                self.shared.bar.print_line(f"{where}: {name}: {words}")
 
     def _run_groups(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
         where, bar, timer = self.shared.label(launch), self.shared.bar, self.shared.timer

@@ -19,9 +19,8 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from bench.config import layers, sizes
 from bench.config.model import Model
-from bench.launch.messages import FlopsCounted
 from bench.launch.spec import WorkerSpec
-from bench.results.records import Shape, WorkloadProduct
+from bench.results.records import Roofline, Shape, WorkloadProduct
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload.layers import find_layers
@@ -36,7 +35,7 @@ _OPERANDS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
 """Operators that multiply matrices, and which of their arguments is the first matrix."""
 
 
-def count_step(spec: WorkerSpec, batch: Batch) -> FlopsCounted:
+def count_step(spec: WorkerSpec, batch: Batch) -> Roofline:
     """FLOPs of one rank's forward and backward pass, with `batch` and with twice as many samples.
 
     Two counts, since not all work grows with the samples: relative positions are computed once a pass. The
@@ -61,12 +60,12 @@ def count_step(spec: WorkerSpec, batch: Batch) -> FlopsCounted:
         _check_size(spec)
         model = _built(spec.model)
         counts, counted_on = [count(model, inputs) for inputs in batches], "data"
-    return FlopsCounted(
-        counted=[(times * spec.micro_batch, count.flops) for times, count in enumerate(counts, start=1)],
+    return Roofline(
+        counted=tuple((times * spec.micro_batch, count.flops) for times, count in enumerate(counts, start=1)),
         counted_on=counted_on,
         layers_flops=counts[0].layers_flops,
         published_flops=count_published(spec, batch),
-        products=choose_products(counts[0].products),
+        products=tuple(choose_products(counts[0].products)),
     )
 
 

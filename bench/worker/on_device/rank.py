@@ -10,7 +10,7 @@ from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.launch.spec import WorkerSpec
-from bench.results.records import Shape
+from bench.results.records import Roofline, Shape
 from bench.worker.on_device.files import BATCHES, CHECKPOINT, DeviceFiles
 from bench.worker.rank.child import ask_child, request_export
 from bench.worker.rank.rank import Rank
@@ -112,7 +112,8 @@ class DeviceRank(Rank):
 
     def count_flops(self) -> messages.FlopsCounted:
         """Counted by the reference."""
-        return messages.FlopsCounted(absent=["FLOPs of a step: engine=on_device does not count them"])
+        reason = "FLOPs of a step: engine=on_device does not count them"
+        return messages.FlopsCounted(roofline=Roofline(absent=(reason,)))
 
     def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:  # noqa: ARG002 - none is timed
         """Nothing but whole graphs can be run."""

@@ -12,7 +12,7 @@ from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.results.collectives import Collective
-from bench.results.records import Shape
+from bench.results.records import Roofline, Shape
 from bench.worker.rank.child import in_a_line, request_export
 from bench.worker.rank.rank import Rank
 
@@ -101,9 +101,10 @@ class TorchRank(Rank):
             return messages.FlopsCounted()
         try:
             (first, *_), *_ = self.training.steps(1)
-            return flops.count_step(self.spec, first)
+            return messages.FlopsCounted(roofline=flops.count_step(self.spec, first))
         except Exception as error:  # nothing that is trained or timed depends on it
-            return messages.FlopsCounted(absent=[f"FLOPs of a step: {in_a_line(error)}"])
+            reason = f"FLOPs of a step: {in_a_line(error)}"
+            return messages.FlopsCounted(roofline=Roofline(absent=(reason,)))
 
     def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:
         """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""

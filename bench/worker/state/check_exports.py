@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnxruntime
 from safetensors.numpy import load_file
 
-from bench.launch.exported_files import CHECKED, MODEL, TENSORS, CheckedExport, input_key, output_key
+from bench.launch.exported_files import CHECKED, MODEL, OUTPUT, TENSORS, CheckedExport, input_key
 
 WARMUPS, ROUNDS = 3, 20  # inferences of each model that are not timed, and those that are
 
@@ -41,7 +41,7 @@ def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[
             )
             runs.pop(name, None)
             continue
-        expected = load_file(folder / name / TENSORS)[output_key()]
+        expected = load_file(folder / name / TENSORS)[OUTPUT]
         checked[name] = CheckedExport(
             runtime=onnxruntime.__version__,
             difference=largest_difference(output, expected),
@@ -79,7 +79,7 @@ def prepare(folder: Path, threads: int) -> Callable[[], Array]:
 def have_equal_inputs(folder: Path, other: Path) -> bool:
     """Whether two models ran on the same inputs; otherwise their outputs say nothing of each other."""
     ours, theirs = load_file(folder / TENSORS), load_file(other / TENSORS)
-    names = (ours.keys() | theirs.keys()) - {output_key()}
+    names = (ours.keys() | theirs.keys()) - {OUTPUT}
     return all(name in ours and name in theirs and np.array_equal(ours[name], theirs[name]) for name in names)
 
 

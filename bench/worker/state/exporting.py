@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from bench.launch.exported_files import MODEL, TENSORS, input_key, output_key
+from bench.launch.exported_files import MODEL, OUTPUT, TENSORS, input_key
 from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.child import BATCH, SPEC, TRAINED, answer_parent
@@ -51,7 +51,7 @@ def export(folder: Path) -> ModelExported:
         )
     seconds = time.perf_counter() - begun
     tensors = {input_key(name): value.contiguous() for name, value in inputs.items()}
-    save_file({**tensors, output_key(): output.contiguous()}, folder / TENSORS)
+    save_file({**tensors, OUTPUT: output.contiguous()}, folder / TENSORS)
     ours = (SPEC, TRAINED, BATCH, TENSORS)  # whatever else there is, a large model's weights, belongs to it
     return ModelExported(
         bytes=sum(path.stat().st_size for path in folder.iterdir() if path.name not in ours),
