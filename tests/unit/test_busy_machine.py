@@ -162,14 +162,14 @@ def test_every_launch_waits(tmp_path: Path) -> None:
 # What is said
 
 
-def test_one_line_per_backend_and_launch_counts_the_repeats_and_names_the_processes(tmp_path: Path) -> None:
+def test_one_line_per_launch_counts_the_repeats_and_names_the_processes(tmp_path: Path) -> None:
     changes: dict[str, Script] = {"ortmodule": {"disturbed": {(1, 5): 0.5, (1, 6): 0.5, (2, 4): 0.5}}}
     look = FakeLook([0.8])
     run = Simulated(tmp_path, changes, look=look)
-    who = "since other processes had the cores: chrome (pid 123) 80 % of a core"
+    who = "other processes had the cores: chrome (pid 123) 80 % of a core"
     assert [line for line in run.printed if "again" in line] == [
-        f"launch 1/2: ortmodule: 2 blocks measured again, {who}",
-        f"launch 2/2: ortmodule: 1 block measured again, {who}",
+        f"launch 1/2: 2 blocks measured again; {who}",
+        f"launch 2/2: 1 block measured again; {who}",
     ]
     assert look.seconds == [0.3] * 3, "one looks only after a block that others spoiled"
 
@@ -187,12 +187,12 @@ def test_blocks_spoiled_by_something_else_need_no_look(tmp_path: Path) -> None:
 def test_the_largest_share_of_each_process_is_said() -> None:
     attempts = [block(attempt=attempt, other_cpu_seconds=(0.5, 0.5)) for attempt in (1, 2, 3, 4)]
     takers = [Taker(name="cc1", pid=5, cores=cores) for cores in (0.2, 0.9, 0.4)]
-    assert describe_repeats(record(blocks=tuple(attempts)), [*takers, MAKE, MAKE]) == (
-        "3 blocks measured again, since other processes had the cores: cc1 (pid 5) 90 % of a core, make "
-        "(pid 7) 25 % of a core; 1 block that others disturbed not measured again, since measure.repeats "
-        "allows no more"
-    )
-    assert describe_repeats(record(blocks=(block(), block(round=2))), []) == ""
+    disturbed = record(blocks=tuple(attempts))
+    assert describe_repeats({"a": disturbed, "b": disturbed}, [*takers, MAKE, MAKE]) == [
+        "6 blocks measured again, 2 not, since measure.repeats allows no more; other processes had the cores: "
+        "cc1 (pid 5) 90 % of a core, make (pid 7) 25 % of a core"
+    ]
+    assert describe_repeats({"a": record(blocks=(block(), block(round=2)))}, []) == []
 
 
 # The end

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +46,8 @@ class BlockTimer:
         self._measure = self.plan.config.measure
         # of each launch; None: until memory and speed are settled
         self.warmup_blocks = EQUAL_WARMUP_BLOCKS if self._measure.evaluate_every is not None else None
-        # by backend, who had the cores just after blocks of this launch that others spoiled
-        self.takers: dict[str, list[Taker]] = defaultdict(list)
+        # who had the cores just after blocks of this launch that others spoiled
+        self.takers: list[Taker] = []
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
         """Set up everything before the first step; it goes on record, as all that follows."""
@@ -159,7 +158,7 @@ class BlockTimer:
             if repeats >= self._measure.repeats:
                 return
             if contamination.cause == validity.OTHER_PROCESSES:
-                self.takers[name] += self.look(LOOK_SECONDS).takers
+                self.takers += self.look(LOOK_SECONDS).takers
 
     def _warm_up(self, group: Group) -> list[WarmUp]:
         """Blocks of a few steps until they are settled, but not for ever; or as many as are planned.

@@ -1,7 +1,7 @@
 """Other processes on the ranks' cores: a launch waits for them, and blocks that they spoil are counted."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bench.machine.telemetry.other_processes import MOST_NAMED, Look, Taker, describe_takers
@@ -57,25 +57,25 @@ def largest_takers(takers: Iterable[Taker]) -> list[Taker]:
     return sorted(largest.values(), key=lambda taker: -taker.cores)[:MOST_NAMED]
 
 
-def describe_repeats(record: Record, takers: Iterable[Taker]) -> str:
-    """What was measured again in a backend's launch, and why; empty if nothing was.
+def describe_repeats(records: Mapping[str, Record], takers: Iterable[Taker]) -> list[str]:
+    """What was measured again in a launch, and why: a line for all that others disturbed, and for the rest.
 
     Args:
-        record: of the launch.
+        records: of the launch, by backend.
         takers: the processes that were at work just after blocks that others spoiled.
     """
-    again = _contaminations(record, repeated=True)
-    otherwise = [contamination for contamination in again if contamination.cause != OTHER_PROCESSES]
-    parts = []
-    if by_others := len(again) - len(otherwise):
+    lines, by_others, lost = [], 0, sum(map(lost_rounds, records.values()))
+    for name, record in records.items():
+        again = _contaminations(record, repeated=True)
+        otherwise = [contamination for contamination in again if contamination.cause != OTHER_PROCESSES]
+        by_others += len(again) - len(otherwise)
+        if otherwise:
+            lines.append(f"{name}: {_blocks(len(otherwise))} measured again: {otherwise[-1]}")
+    if by_others or lost:
         who = describe_takers(largest_takers(takers))
-        parts.append(f"{_blocks(by_others)} measured again, since other processes had the cores: {who}")
-    if otherwise:
-        parts.append(f"{_blocks(len(otherwise))} measured again: {otherwise[-1]}")
-    if lost := lost_rounds(record):
-        spoiled = f"{_blocks(lost)} that others disturbed"
-        parts.append(f"{spoiled} not measured again, since measure.repeats allows no more")
-    return "; ".join(parts)
+        missing = f", {lost} not, since measure.repeats allows no more" if lost else ""
+        lines.append(f"{_blocks(by_others)} measured again{missing}; other processes had the cores: {who}")
+    return lines
 
 
 def lost_rounds(record: Record) -> int:

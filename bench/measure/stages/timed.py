@@ -167,7 +167,7 @@ class TimedLaunches(Stage):
             return False
         if made >= missing and not self._decide_on_another(made)[0]:
             return False
-        takers = largest_takers(itertools.chain(*self.shared.timer.takers.values()))
+        takers = largest_takers(self.shared.timer.takers)
         error = UserError(
             f"{self.shared.label(launch)}: other processes had the cores in the blocks of every backend, "
             f"however often these were measured again ({describe_takers(takers)}), so that no more were made",
@@ -188,12 +188,8 @@ class TimedLaunches(Stage):
 
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
         """Time these backends: side by side, or one after the other."""
-        rounds, where, takers = (
-            self.shared.measure.rounds,
-            self.shared.label(launch),
-            self.shared.timer.takers,
-        )
-        takers.clear()
+        rounds, where = self.shared.measure.rounds, self.shared.label(launch)
+        self.shared.timer.takers.clear()
         self.shared.quiet.wait(where)
         if self.shared.plan.all_resident:
             self._run_groups(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
@@ -201,10 +197,10 @@ class TimedLaunches(Stage):
             order = group_order(names, launch=launch.number)
             for name in order:
                 self._run_groups([name], launch, [order] * rounds)
-        for name in names:
-            record = self.shared.ledger.records.get((launch.number, name))
-            if record and (words := describe_repeats(record, takers[name])):
-                self.shared.bar.print_line(f"{where}: {name}: {words}")
+        made = self.shared.ledger.records.items()
+        records = {name: record for (number, name), record in made if number == launch.number}
+        for line in describe_repeats(records, self.shared.timer.takers):
+            self.shared.bar.print_line(f"{where}: {line}")
 
     def _run_groups(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
         where, bar, timer = self.shared.label(launch), self.shared.bar, self.shared.timer
