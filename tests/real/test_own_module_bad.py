@@ -102,6 +102,24 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
         {},
         "must be a torch.nn.Module",
     ),
+    "lazy": (
+        instead("torch.nn.Linear(width, 2)", "torch.nn.LazyLinear(2)"),
+        {},
+        "layer.weight has no shape before the first batch; give its layer the size",
+    ),
+    "double": (
+        instead("self.dropout =", "self.layer.double(); self.dropout ="),
+        {},
+        "layer.weight is torch.float64; build the module in torch.float32",
+    ),
+    "complex": (
+        instead(
+            "self.dropout =",
+            "self.phase = torch.nn.Parameter(torch.ones(2, dtype=torch.cfloat)); self.dropout =",
+        ),
+        {},
+        "phase is torch.complex64; build",
+    ),
     "unknown argument": (GOOD, {"widht": 4}, "no model.config.widht; did you mean model.config.width?"),
     "missing argument": (instead("width=4", "width"), {}, "set +model.config.width=…"),
     "wrong argument": (GOOD, {"width": "four"}, "building model.module="),

@@ -189,8 +189,8 @@ def test_the_largest_share_of_each_process_is_said() -> None:
     takers = [Taker(name="cc1", pid=5, cores=cores) for cores in (0.2, 0.9, 0.4)]
     disturbed = record(blocks=tuple(attempts))
     assert describe_repeats({"a": disturbed, "b": disturbed}, [*takers, MAKE, MAKE]) == [
-        "6 blocks measured again, 2 not, since measure.repeats allows no more; other processes had the cores: "
-        "cc1 (pid 5) 90 % of a core, make (pid 7) 25 % of a core"
+        "6 blocks measured again, 2 not, since measure.repeats allows no more; other processes had the "
+        "cores: cc1 (pid 5) 90 % of a core, make (pid 7) 25 % of a core"
     ]
     assert describe_repeats({"a": record(blocks=(block(), block(round=2)))}, []) == []
 

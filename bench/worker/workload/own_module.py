@@ -61,8 +61,23 @@ def build(model: Model) -> torch.nn.Module:
             f"model.module={code.where} makes a {type(built).__name__}",
             "it must be a torch.nn.Module, or a function that returns one",
         )
+    _check_weights(built)
     _return_loss(built, code)
     return built
+
+
+def _check_weights(module: torch.nn.Module) -> None:
+    """Refuse weights that no backend could start from: they are copied in fp32 before the first batch."""
+    for name, weight in module.named_parameters():
+        if torch.nn.parameter.is_lazy(weight):
+            raise UserError(
+                f"{name} has no shape before the first batch",
+                "give its layer the size of its input instead of nn.Lazy…",
+            )
+        if weight.requires_grad and weight.dtype != torch.float32:
+            raise UserError(
+                f"{name} is {weight.dtype}", "build the module in torch.float32; precision= chooses another"
+            )
 
 
 @functools.cache
