@@ -14,9 +14,8 @@ from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.setup import stacks
-from bench.statistics import intervals
-from bench.statistics.intervals import Speedup
-from bench.statistics.table_values import log_throughput
+from bench.statistics.backend_blocks import blocks_of
+from bench.statistics.intervals import Speedup, speedup_across_runs
 from bench.sweeps.fit import FOLDER, MEMORY_SHARE
 
 ONE_LAUNCH = ("measure.launches=1", "measure.rounds=4", "measure.until=null", "measure.explain=false")
@@ -41,8 +40,8 @@ class Trained:
         """Throughput over that of another: in the same rounds, or across two comparisons."""
         if self.results is base.results:
             return self.results.speedup_between(self.candidate.backend, base.candidate.backend)
-        sides = (log_throughput(each.results.rows, each.candidate.backend) for each in (base, self))
-        return intervals.speedup_across_runs(*sides)
+        sides = (blocks_of(each.results.rows, each.candidate.backend) for each in (base, self))
+        return speedup_across_runs(*(side.log_throughput() for side in sides))
 
 
 def train_once(candidates: Sequence[Candidate], line: Sequence[str]) -> dict[str, Trained]:

@@ -8,16 +8,15 @@ whole. Everything is computed on logarithms. Source: L. S. Shapley, "A value for
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from bench.results import arithmetic
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.comparability import CHOICES
-from bench.statistics.intervals import Floats, Speedup, combine_samples, midmean, speedup_of_launches
+from bench.statistics.intervals import Floats, Speedup, combine_samples, launch_midmeans, speedup_of_launches
 from bench.statistics.summary import BackendSummary, summarise
 from bench.statistics.table_values import stopped_by_width
 
@@ -66,21 +65,18 @@ def attribute(
     combinations = _find_combinations(start, last, factors, summaries)
     if not factors or combinations is None:
         return None
-    logs = {subset: midmeans_by_launch(summary) for subset, summary in combinations.items() if subset}
-    launches = sorted(set.intersection(*(set(by_launch) for by_launch in logs.values())))
+    logs = {subset: summary.log_ratios for subset, summary in combinations.items() if subset}
+    launches = sorted(set.intersection(*map(set, logs.values())))
     if not launches:
         return None
-    values_by_launch = [
-        {Subset(): 0.0} | {subset: by_launch[number] for subset, by_launch in logs.items()}
-        for number in launches
-    ]
-    means = {
-        subset: arithmetic.mean([values[subset] for values in values_by_launch]) for subset in combinations
-    }
+    values: dict[Subset, Floats] = {Subset(): np.zeros(len(launches))}
+    for subset, by_launch in logs.items():
+        values[subset] = launch_midmeans(by_launch[number] for number in launches)
 
     def effect_of(factor: str) -> Speedup:
-        effects = [np.array([shapley_values(values, factors)[factor]]) for values in values_by_launch]
-        return speedup_of_launches(effects, stopped_by_width=stopped_by_width)
+        weights = shapley_weights(factor, factors)
+        effects = sum((weight * values[subset] for subset, weight in weights.items()), values[Subset()])
+        return speedup_of_launches(list(effects[:, np.newaxis]), stopped_by_width=stopped_by_width)
 
     return Attribution(
         start=start.backend,
@@ -88,16 +84,19 @@ def attribute(
         total=last.speedup,
         parts=tuple(
             contribution_of(
-                factor, f"{getattr(start, factor)} → {getattr(last, factor)}", effect_of(factor), means
+                factor, f"{getattr(start, factor)} → {getattr(last, factor)}", effect_of(factor), values
             )
             for factor in factors
         ),
     )
 
 
-def contribution_of(factor: str, change: str, effect: Speedup, means: Mapping[Subset, float]) -> Contribution:
-    """What one factor contributes; `means` holds the mean log ratio of every subset of the factors."""
-    marginals = [marginal(means, factor, before) for before in means if factor not in before]
+def contribution_of(
+    factor: str, change: str, effect: Speedup, values: Mapping[Subset, Floats]
+) -> Contribution:
+    """What one factor contributes; `values` are the log ratios of every subset of the factors, by launch."""
+    means = {subset: float(logs.mean()) for subset, logs in values.items()}
+    marginals = [means[before | {factor}] - means[before] for before in means if factor not in before]
     return Contribution(
         factor=factor,
         change=change,
@@ -110,11 +109,6 @@ def contribution_of(factor: str, change: str, effect: Speedup, means: Mapping[Su
 def changed_factors(start: BackendSummary, end: BackendSummary) -> tuple[str, ...]:
     """The choices in which two backends differ."""
     return tuple(factor for factor in FACTORS if getattr(start, factor) != getattr(end, factor))
-
-
-def midmeans_by_launch(summary: BackendSummary) -> dict[int, float]:
-    """The midmean of each launch's log ratios, by launch."""
-    return {number: midmean(np.array(logs)) for number, logs in summary.log_ratios.items()}
 
 
 def _find_combinations(
@@ -184,26 +178,23 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         summaries = {summary.backend: summary for summary in summarise(rows)}
         if summaries[backend].speedup is None or str(rows["reference"].iloc[0]) != reference:
             return None
-        launches[subset] = np.array(list(midmeans_by_launch(summaries[backend]).values()))
+        launches[subset] = launch_midmeans(summaries[backend].log_ratios.values())
     stopped = stopped_by_width(*by_settings.values())
-    means = {subset: float(values.mean()) for subset, values in launches.items()}
 
     def whole(left_alone: Subset) -> Speedup:
-        each = [np.array([value]) for value in launches[left_alone]]
-        return speedup_of_launches(each, stopped_by_width=stopped)
+        return speedup_of_launches(list(launches[left_alone][:, np.newaxis]), stopped_by_width=stopped)
 
     def effect_of(setting: str) -> Speedup:
         """The setting's mean marginal effect. Comparisons were made apart, so that their errors add up."""
-        weights = shapley_weights(setting, sorted(settings))
-        samples = [(weight, launches[subset]) for subset, weight in weights.items()]
-        return combine_samples(samples, stopped)
+        weights = shapley_weights(setting, settings)
+        return combine_samples([(weight, launches[subset]) for subset, weight in weights.items()], stopped)
 
     return Fairness(
         backend=backend,
         reference=reference,
         naive=whole(settings),
         parts=tuple(
-            contribution_of(setting, "held → left alone", effect_of(setting), means)
+            contribution_of(setting, "held → left alone", effect_of(setting), launches)
             for setting in SETTINGS
             if setting in settings
         ),
@@ -223,26 +214,6 @@ def _settings_left_alone(rows: pd.DataFrame) -> Subset | None:
     return frozenset(factor for factor in SETTINGS if left_alone[factor] == {True})
 
 
-def shapley_values(game: Mapping[Subset, float], factors: Sequence[str]) -> dict[str, float]:
-    """Each factor's mean marginal contribution over all orders; they add up to the whole.
-
-    `game` has the value of every subset of `factors`, the empty one included.
-    """
-    count = math.factorial(len(factors))
-    shares = dict.fromkeys(factors, 0.0)
-    for order in itertools.permutations(factors):
-        before: Subset = frozenset()
-        for factor in order:
-            shares[factor] += marginal(game, factor, before) / count
-            before |= {factor}
-    return shares
-
-
-def marginal(game: Mapping[Subset, float], factor: str, before: Subset) -> float:
-    """What `factor` adds to a subset that lacks it."""
-    return game[before | {factor}] - game[before]
-
-
 def subsets_of(factors: Iterable[str]) -> list[Subset]:
     """Every subset, from none to all of them."""
     ordered = sorted(factors)
@@ -253,10 +224,10 @@ def subsets_of(factors: Iterable[str]) -> list[Subset]:
     ]
 
 
-def shapley_weights(factor: str, factors: Sequence[str]) -> dict[Subset, float]:
-    """How much each subset's value counts in this factor's share."""
-    weights = {}
-    for subset in subsets_of(factors):
-        unit = {other: float(other == subset) for other in subsets_of(factors)}
-        weights[subset] = shapley_values(unit, factors)[factor]
+def shapley_weights(factor: str, factors: Collection[str]) -> dict[Subset, float]:
+    """How much each subset's value counts in what a factor adds to those before it, mean over all orders."""
+    weights: dict[Subset, float] = {}
+    for before in subsets_of(set(factors) - {factor}):
+        weight = 1 / (len(factors) * math.comb(len(factors) - 1, len(before)))
+        weights |= {before: -weight, before | {factor}: weight}
     return weights

@@ -41,7 +41,7 @@ def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
                 imported_s=blocks.median_over_launches("import_s"),
                 first_step_s=None if setup is None or first is None else setup + first,
                 runtime=highest(valid["host_runtime_mib"]),
-                peak=highest(valid["host_peak_mib" if valid["device"][0] == "cpu" else "device_peak_mib"]),
+                peak=highest(blocks.peaks_mib()),
             )
         )
     return beginnings

@@ -9,16 +9,10 @@ from bench.analysis.attribution import Attribution, attribute, changed_factors
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.config.overrides import last_values
 from bench.results.environment_cell import latest_environment, machine_key
-from bench.statistics import intervals
+from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
-from bench.statistics.table_values import (
-    at_largest_batch,
-    distinct_text,
-    latest_overrides,
-    log_ratios,
-    stopped_by_width,
-)
+from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides, stopped_by_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +32,11 @@ class ComparisonResults:
         """The summaries of all backends but the reference."""
         return [summary for summary in self.summaries if not summary.is_reference]
 
+    @property
+    def best_pytorch(self) -> BackendSummary | None:
+        """The fastest PyTorch, be it the only one; None if none was timed."""
+        return next((summary for summary in self.summaries if summary.is_best_pytorch), None)
+
     def of(self, backend: str) -> BackendSummary | None:
         """The summary of one backend."""
         return next((summary for summary in self.summaries if summary.backend == backend), None)
@@ -54,9 +53,7 @@ class ComparisonResults:
 
     def speedup_between(self, backend: str, base: str) -> Speedup | None:
         """The speed-up of a backend over another, whichever is the reference; None without common rounds."""
-        return intervals.speedup_of_rounds(
-            log_ratios(self.rows, backend, base), stopped_by_width=stopped_by_width(self.rows)
-        )
+        return blocks_of(self.rows, backend).speedup_over(blocks_of(self.rows, base))
 
     @cached_property
     def reference(self) -> str:

@@ -86,19 +86,12 @@ class Convergence:
         return [backend for backend in self.backends if backend.backend != self.reference]
 
 
-def find_convergence(
-    followed: pd.DataFrame, rows: pd.DataFrame, statuses: Mapping[str, str]
-) -> Convergence | None:
-    """What came of every backend; None if the losses belong to another comparison.
+def find_convergence(followed: pd.DataFrame, reference: str, statuses: Mapping[str, str]) -> Convergence:
+    """What came of every backend, from at least one held-out loss.
 
-    `followed` is what `bench.results.side_files.HELD_OUT_LOSSES` reads, beside the comparison's `rows`. Only
-    backends whose status is `ok` are compared.
+    `followed` is what `bench.results.side_files.HELD_OUT_LOSSES` reads. Only backends whose status is `ok`
+    are compared.
     """
-    hashes = ["config_hash", "environment_hash"]
-    followed = followed.merge(rows[hashes].drop_duplicates(), on=hashes)
-    if followed.empty:
-        return None
-    reference = str(rows["reference"].iloc[0])
     # A launch that was interrupted has a last loss, which is not its final one.
     evaluations = followed.groupby(["backend", "launch"])["evaluation"].transform("size")
     whole = followed[evaluations == evaluations.max()]
@@ -109,9 +102,7 @@ def find_convergence(
         for name in names
     }
     base = alone.get(reference)
-    backends = [
-        backend if base is None else _compared(backend, base, target, margin) for backend in alone.values()
-    ]
+    backends = [_compared(backend, base, target, margin) if base else backend for backend in alone.values()]
     return Convergence(reference=reference, target=target, margin=margin, backends=backends)
 
 

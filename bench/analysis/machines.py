@@ -9,13 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.results.column_arrays import ColumnArrays
-from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH, choices_of
-from bench.statistics.intervals import CONFIDENCE, Floats, Speedup, launch_midmeans, squared_standard_error
-from bench.statistics.table_values import log_ratios
+from bench.statistics.backend_blocks import blocks_of
+from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH, choices_of, join_values
+from bench.statistics.intervals import Floats, Speedup, launch_midmeans, squared_standard_error, t_quantile
 
 FEWEST_TO_PREDICT = 3
 """Machines: of two it is not known how much machines spread."""
@@ -88,8 +86,7 @@ def settings_of(results: ComparisonResults) -> dict[str, str]:
     Columns of the reference, since other backends may be measured beside it. Where each backend has its own
     largest batch, that is a result.
     """
-    cells = ColumnArrays(results.rows)
-    timed = cells.where((cells["status"] == "ok") & (cells["backend"] == cells["reference"]))
+    timed = blocks_of(results.rows, results.reference).valid
     if not len(timed):
         return {}
     columns = [
@@ -97,17 +94,14 @@ def settings_of(results: ComparisonResults) -> dict[str, str]:
         for name in (*MUST_EQUAL, "micro_batch", "padding_share", "slowed_by")
         if not (results.at_largest and name in OF_OWN_BATCH)
     ]
-    texts = {name: "/".join(map(_text, timed.distinct(name))) for name in columns}
+    texts = {name: join_values(timed.distinct(name)) for name in columns}
     return {"reference": results.reference, **texts, **choices_of(timed)}
 
 
 def backends_of(results: ComparisonResults) -> dict[str, dict[str, str]]:
     """The choices of each backend that has a speed-up over the reference."""
-    cells = ColumnArrays(results.rows)
     return {
-        other.backend: choices_of(
-            cells.where((cells["status"] == "ok") & (cells["backend"] == other.backend))
-        )
+        other.backend: choices_of(blocks_of(results.rows, other.backend).valid)
         for other in results.others
         if other.speedup
     }
@@ -132,15 +126,19 @@ def compare_machines(machines: Mapping[str, ComparisonResults], base: str = "") 
 
 def _compare_backend(backend: str, base: str, machines: Mapping[str, ComparisonResults]) -> BackendOnMachines:
     base = base or next(iter(machines.values())).reference
-    speedups = {name: results.speedup_between(backend, base) for name, results in machines.items()}
-    middles = [launch_midmeans(log_ratios(results.rows, backend, base)) for results in machines.values()]
-    several = [launches for launches in middles if len(launches) > 1]
+    speedups, several = {}, []
+    for name, results in machines.items():
+        ours, theirs = blocks_of(results.rows, backend), blocks_of(results.rows, base)
+        if speedup := ours.speedup_over(theirs):
+            speedups[name] = speedup
+        if len(launches := launch_midmeans(ours.log_ratios(theirs).values())) > 1:
+            several.append(launches)
     logs = np.array([launches.mean() for launches in several])
     variances = np.array([squared_standard_error(launches) for launches in several])
     return BackendOnMachines(
         backend=backend,
         base=base,
-        speedups={name: speedup for name, speedup in speedups.items() if speedup},
+        speedups=speedups,
         spread=spread_of(logs, variances) if len(several) > 1 else None,
     )
 
@@ -165,7 +163,7 @@ def spread_of(logs: Floats, variances: Floats) -> Spread:
     between = variance_between(logs, variances)
     weights = 1 / (variances + between)
     mean, squared_error = float(np.average(logs, weights=weights)), float(1 / weights.sum())
-    half = _quantile(count - 1) * math.sqrt(squared_error)
+    half = t_quantile(count - 1) * math.sqrt(squared_error)
     further = half_of_prediction(between, squared_error, count)
     return Spread(
         machines=count,
@@ -198,12 +196,4 @@ def half_of_prediction(between: float, squared_error: float, count: int) -> floa
     """Half of the 95 % prediction interval for one more value; None of fewer than three."""
     if count < FEWEST_TO_PREDICT:
         return None
-    return _quantile(count - 2) * math.sqrt(between + squared_error)
-
-
-def _quantile(freedom: int) -> float:
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
-
-
-def _text(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return t_quantile(count - 2) * math.sqrt(between + squared_error)

@@ -59,9 +59,7 @@ def combine_seeds(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         before = (rows["launch"] - 1) * rows["round"].max()
         said = f"with seed {distinct_text(rows, 'seed')} " + rows["message"]
         changed = rows.assign(
-            launch=number,
-            round=rows["round"] + before,
-            message=said.where(rows["message"] != "", ""),
+            launch=number, round=rows["round"] + before, message=said.where(rows["message"] != "", "")
         )
         parts.append(changed.astype(rows.dtypes.to_dict()))
     table = pd.concat(parts, ignore_index=True)

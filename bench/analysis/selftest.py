@@ -1,27 +1,30 @@
 """The self-test, judged: what it found in comparisons whose outcome is known, and whether it passes."""
 
 import io
-import math
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from bench.errors import UserError
 from bench.machine.identity import name_processor
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import summarise
-from bench.statistics.table_values import log_ratios
 
 MOST_FALSE_ALARMS = 4
 """In 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
 
+OF_A_COMPARISON = (
+    *("started_at", "git_commit", "model", "device", "world_size", "threads_per_rank", "micro_batch"),
+    *("seq_len", "margin", "config_hash", "environment_hash"),
+)
+"""The columns of a table of verdicts that are those of the results file."""
+
 COLUMNS = {
     "verdicts": (
-        *("case", "number", "preset", "started_at", "git_commit", "model", "device", "world_size"),
-        *("threads_per_rank", "micro_batch", "seq_len", "margin", "config_hash", "environment_hash", "cpu"),
-        *("block_seconds", "invalid_blocks", "backend", "slowed_by", "truth"),
-        *("ratio", "low", "high", "verdict"),
+        *("case", "number", "preset", *OF_A_COMPARISON, "cpu", "block_seconds", "invalid_blocks"),
+        *("backend", "slowed_by", "truth", "ratio", "low", "high", "verdict"),
     ),
     "rounds": ("case", "number", "backend", "launch", "round", "noise"),
     "coverage": ("noise", "preset", "launches", "rounds", "until", "coverage", "half_width", "mean_launches"),
@@ -50,13 +53,10 @@ def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd
     """
     first = rows.iloc[0]
     blocks = rows[rows["round"].notna()]
-    names = (
-        *("started_at", "git_commit", "model", "device", "world_size", "threads_per_rank", "micro_batch"),
-        *("seq_len", "margin", "config_hash", "environment_hash"),
-    )
-    shared = {"case": case, "number": number, "preset": preset} | {name: first[name] for name in names}
     slowed_by = rows.groupby("backend")["slowed_by"].first()
-    shared |= {
+    shared = {
+        **{"case": case, "number": number, "preset": preset},
+        **{name: first[name] for name in OF_A_COMPARISON},
         "cpu": name_processor(latest_environment(rows)),
         "block_seconds": float(blocks["seconds"].median()),
         "invalid_blocks": int((blocks["status"] == "invalid").sum()),
@@ -77,15 +77,13 @@ def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd
 
 def noise_table(rows: pd.DataFrame, case: str, number: int) -> pd.DataFrame:
     """The log ratio of samples/s of every round, less the truth: what is left is noise."""
-    reference = str(rows["reference"].iloc[0])
-    tables = []
-    for backend, slowed_by in rows.groupby("backend", sort=False)["slowed_by"].first().items():
-        if backend != reference:
-            truth = 1 / (1 + float(slowed_by))
-            logs = log_ratios(rows, str(backend), reference) - math.log(truth)
-            table = logs.rename("noise").reset_index()
-            tables.append(table.assign(case=case, number=number, backend=backend))
-    return pd.concat(tables)[["case", "number", "backend", "launch", "round", "noise"]]
+    valid, place = rows[rows["status"] == "ok"], ["launch", "round"]
+    is_base = valid["backend"] == valid["reference"]
+    base = valid.loc[is_base, [*place, "samples_per_s"]]
+    both = valid[~is_base].merge(base, on=place, suffixes=("", "_of_base"))
+    logs = np.log(both["samples_per_s"]) - np.log(both["samples_per_s_of_base"])
+    table = both.assign(case=case, number=number, noise=logs + np.log1p(both["slowed_by"]))
+    return table[list(COLUMNS["rounds"])].sort_values("backend", kind="stable")
 
 
 def passed(table: pd.DataFrame, planted: Iterable[float]) -> bool:

@@ -1,6 +1,6 @@
 """What has changed between two results files of the same workload on the same hardware, and what is worse."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,10 @@ from bench.compare.differences import refuse_unequal
 from bench.config.choices import CONF
 from bench.errors import UserError
 from bench.report.words.formatting import number
+from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.intervals import Speedup, speedup_across_runs, verdict
 from bench.statistics.summary import BackendSummary, summarise
-from bench.statistics.table_values import distinct_text, log_ratios, log_throughput, stopped_by_width
+from bench.statistics.table_values import stopped_by_width
 
 TOLERANCES = CONF / "tolerances.yaml"
 
@@ -73,9 +74,14 @@ def _change(
             new=_throughput(after),
             regressions=("status",) if broke else (),
         )
-    ratio = _ratio_across_runs(base, new, partial(log_throughput, backend=name))
-    speedup_change = _speedup_change(base, new, before, after)
-    memory_change = _ratio_across_runs(base, new, partial(_log_peaks, backend=name))
+    across_runs = partial(speedup_across_runs, stopped_by_width=stopped_by_width(base, new))
+    blocks = [blocks_of(rows, name) for rows in (base, new)]
+    ratio = across_runs(*(side.log_throughput() for side in blocks))
+    memory_change = across_runs(*(side.by_launch(np.log(side.peaks_mib())) for side in blocks))
+    speedup_change = None  # of the reference, and where the files have different references
+    references = {str(rows["reference"].iloc[0]) for rows in (base, new)}
+    if before.speedup and after.speedup and len(references) == 1:  # the machine's drift cannot move it
+        speedup_change = across_runs(*(list(logs.values()) for logs in (before.log_ratios, after.log_ratios)))
     worse = {
         "throughput": _has_fallen(ratio, tolerances["throughput"]),
         "speedup": _has_fallen(speedup_change, tolerances["speedup"]),
@@ -91,32 +97,6 @@ def _change(
         verdict=verdict(ratio, tolerances["throughput"]) if ratio else "",
         regressions=tuple(metric for metric in METRICS if worse[metric]),
     )
-
-
-def _ratio_across_runs(
-    base: pd.DataFrame, new: pd.DataFrame, logs: Callable[[pd.DataFrame], pd.Series]
-) -> Speedup | None:
-    return speedup_across_runs(logs(base), logs(new), stopped_by_width=stopped_by_width(base, new))
-
-
-def _log_peaks(rows: pd.DataFrame, backend: str) -> pd.Series:
-    """Log of each valid block's peak: the device's where there is one, else the host's."""
-    column = "host_peak_mib" if distinct_text(rows, "device") == "cpu" else "device_peak_mib"
-    blocks = rows[(rows["backend"] == backend) & (rows["status"] == "ok")].set_index(["launch", "round"])
-    return np.log(blocks[column].dropna().astype(float))
-
-
-def _speedup_change(
-    base: pd.DataFrame, new: pd.DataFrame, before: BackendSummary, after: BackendSummary
-) -> Speedup | None:
-    """Ratio of the two speed-ups, which the machine's drift cannot move.
-
-    None for the reference, and where the files have different references.
-    """
-    references = [str(rows["reference"].iloc[0]) for rows in (base, new)]
-    if not (before.speedup and after.speedup) or references[0] != references[1]:
-        return None
-    return _ratio_across_runs(base, new, partial(log_ratios, backend=after.backend, reference=references[0]))
 
 
 def _has_fallen(ratio: Speedup | None, tolerance: float) -> bool:

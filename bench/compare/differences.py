@@ -6,29 +6,21 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.machine import environment
-from bench.machine.identity import (
-    describe_instruction_sets,
-    find_processor_differences,
-    name_processor,
-)
+from bench.machine.identity import describe_instruction_sets, find_processor_differences, name_processor
 from bench.report.words.formatting import one_line
 from bench.results.environment_cell import gpu_names, latest_environment
-from bench.statistics.comparability import OF_OWN_BATCH
+from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import at_largest_batch, distinct_text
 
-WORKLOAD = (
-    *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths", "padding_share"),
-    *("batch_rule", "micro_batch", "grad_accum", "global_batch", "seq_len"),
-    *("precision", "attention", "checkpointing", "memory_limit_gib"),
-)
-"""Columns of the workload: a difference forbids a comparison."""
-
-HARDWARE = ("device", "world_size", "threads_per_rank", "cores_per_rank")
-"""Columns of the hardware: a difference forbids a comparison."""
-
 NAMED_COLUMNS = ("git_commit", "stack", "allocator", "blas", "seed", "config_hash", "environment_hash")
 """Columns whose difference does not forbid a comparison and is named below it."""
+
+FORBIDDING = (
+    *("padding_share", "micro_batch", "grad_accum", "precision", "attention", "checkpointing"),
+    *(column for column in MUST_EQUAL if column not in NAMED_COLUMNS),
+)
+"""Columns of workload and hardware whose difference forbids a comparison."""
 
 
 def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
@@ -38,11 +30,11 @@ def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
         UserError: they differ in workload or hardware.
     """
     both_largest = at_largest_batch(base) and at_largest_batch(new)
-    workload = [name for name in WORKLOAD if not (both_largest and name in OF_OWN_BATCH)]
     obstacles = [
         f"{column} ({distinct_text(base, column)}, {distinct_text(new, column)})"
-        for column in (*workload, *HARDWARE)
-        if set(base[column].dropna()) != set(new[column].dropna())
+        for column in FORBIDDING
+        if not (both_largest and column in OF_OWN_BATCH)
+        and set(base[column].dropna()) != set(new[column].dropna())
     ]
     environments = latest_environment(base), latest_environment(new)
     old, now = map(gpu_names, environments)

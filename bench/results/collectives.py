@@ -1,6 +1,5 @@
 """What ranks do together: collectives, what each of them sends, and how long it takes alone."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 SENT = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1}
@@ -38,17 +37,3 @@ class TimedCollective:
 def sent_bytes(collective: Collective, ranks: int) -> float:
     """Bytes that one rank sends, by the algorithm that sends least; 0 for a kind that is not in `SENT`."""
     return SENT.get(collective.kind, 0) * collective.bytes * (ranks - 1) / ranks
-
-
-def volumes(counted: Mapping[Collective, int], parameters: int) -> dict[str, float]:
-    """By kind, how many of the model's parameters a step's collectives carry, as ZeRO's paper counts.
-
-    An all-reduce of all gradients is 2: every rank sends and receives each of them twice (Rajbhandari et al.
-    2020, arXiv:1910.02054, section 7).
-    """
-    by_kind: dict[str, float] = {}
-    for collective, calls in counted.items():
-        if (kind := collective.kind) in SENT:
-            elements = collective.bytes / collective.element_bytes
-            by_kind[kind] = by_kind.get(kind, 0.0) + SENT[kind] * calls * elements / parameters
-    return by_kind

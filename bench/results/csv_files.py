@@ -193,9 +193,10 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
     needed = np.array([blocks[column] for column in ("launch", "steps", "seconds", "samples_per_s")])
     if not (needed > 0).all():  # NaN is not, either
         raise _damaged(name, "a measured row lacks its figures")
-    if _has_duplicates(blocks, ("backend", "launch", "round", "attempt")):
+    measured, place = table[is_block], ["backend", "launch", "round"]
+    if measured.duplicated([*place, "attempt"]).any():
         raise _damaged(name, "an attempt of a backend in a round is there twice")
-    if _has_duplicates(blocks.where(blocks["status"] == "ok"), ("backend", "launch", "round")):
+    if measured[measured["status"] == "ok"].duplicated(place).any():
         raise _damaged(name, "a backend has two valid blocks in one round")
     derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
     if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
@@ -215,11 +216,6 @@ def _holds(kind: type, cell: str) -> bool:
         return isinstance(json.loads(cell), kind)
     except ValueError:
         return False
-
-
-def _has_duplicates(cells: ColumnArrays, columns: tuple[str, ...]) -> bool:
-    keys = list(zip(*(cells[column].tolist() for column in columns), strict=True))
-    return len(set(keys)) < len(keys)
 
 
 def _damaged(name: str, reason: str) -> UserError:

@@ -203,14 +203,9 @@ class _CheckedBackend:
         return None
 
     def _sendings(self, backend: str) -> list[Sending]:
-        return sendings(
-            self.measured.text(backend, "sharding"),
-            tensors=self.facts.tensors,
-            ranks=self.measured.ranks,
-            on_cuda=not self.measured.on_cpu,
-            layers=max(1, self.facts.layers),
-            layer_parameters=self.facts.layer_parameters if self.facts.layers else None,
-        )
+        measured = self.measured
+        sharding = measured.text(backend, "sharding")
+        return sendings(sharding, self.facts, ranks=measured.ranks, on_cuda=not measured.on_cpu)
 
     def _timed(self, backend: str) -> Mapping[str, list[TimedSize]]:
         """The step's own collectives as they were timed alone on this machine, then others of as many ranks.
@@ -226,13 +221,9 @@ class _CheckedBackend:
         )
 
     def _held_bytes(self, sharding: str, comparison: Measured, backend: str) -> float:
+        optimizer, on_cuda = comparison.text(backend, "optimizer"), not comparison.on_cpu
         return predict_memory(
-            sharding=sharding,
-            optimizer=comparison.text(backend, "optimizer"),
-            parameters=self.facts.parameters,
-            trainable=self.facts.trainable,
-            ranks=comparison.ranks,
-            device="cpu" if comparison.on_cpu else "cuda",
+            sharding, self.facts, ranks=comparison.ranks, on_cuda=on_cuda, optimizer=optimizer
         )
 
 

@@ -1,6 +1,6 @@
 """Rows of results/predicted/scaling-*.csv: one model on one topology, 1 to 1,024 ranks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from bench.analysis.scale.memory import predict_memory
 from bench.analysis.scale.network import LinkedNodes
 from bench.analysis.scale.sendings import sendings
 from bench.analysis.scale.steps import Parts, predict_step
-from bench.analysis.scale.tables import COUNTED, STRONG, TEXTBOOK, WEAK, faster_world_sizes
+from bench.analysis.scale.tables import COUNTED, STRONG, TEXTBOOK, WEAK
 from bench.analysis.scale.topology import DeviceKind, Topology
 from bench.config.choices import DIVIDED, SIXTEEN_BITS
 from bench.config.schema import Config
@@ -31,17 +31,13 @@ STRONG_RANKS = 256
 """A strong scaling has the samples that so many ranks have with one micro-batch each: fewer ranks accumulate
 gradients, more have smaller micro-batches."""
 
-UPDATE_BYTES = Estimate(
-    value=28,
-    low=28,
-    high=64,
-    source="a fused AdamW reads weight, gradient and two moments and writes three of them, 4 bytes each; "
-    "one of several kernels (foreach) reads and writes them more often",
-)
-"""What an update moves for each parameter."""
+UPDATE_BYTES = Estimate(value=28, low=28, high=64)
+"""What an update moves for each parameter: a fused AdamW reads weight, gradient and two moments and writes
+three of them, 4 bytes each; one of several kernels (foreach) reads and writes them more often."""
 
-COPY_BYTES = Estimate.exactly(16, "into a bucket and back: twice 4 bytes read and 4 written")
-"""What copying a gradient into what is sent, and back, moves for each parameter."""
+COPY_BYTES = Estimate.exactly(16)
+"""What copying a gradient into what is sent, and back, moves for each parameter: twice 4 bytes read and 4
+written."""
 
 
 CASES = (
@@ -69,12 +65,10 @@ def scaling_rows(config: Config, facts: ModelFacts, topology: Topology) -> Itera
         parts = assumed_parts(facts, device, precision, dice, grad_accum=share)
         sent = sendings(
             sharding,
-            tensors=facts.tensors,
+            facts,
             ranks=2,
             on_cuda=True,
             sixteen_bits=precision in SIXTEEN_BITS,
-            layers=max(1, facts.layers),
-            layer_parameters=facts.layer_parameters if facts.layers else None,
             textbook=volume == TEXTBOOK,
         )
         divides = "optimizer" in DIVIDED[sharding]
@@ -118,17 +112,7 @@ def _memory_bytes(sharding: str, config: Config, facts: ModelFacts, ranks: Float
     activations = facts.activation_bytes
     if sharding == "fsdp2" and config.precision.name in SIXTEEN_BITS and not config.checkpointing:
         activations -= BYTES_OF_16_BITS * facts.layer_parameters
-    held = [
-        predict_memory(
-            sharding=sharding,
-            optimizer="adamw",
-            parameters=facts.parameters,
-            trainable=facts.trainable,
-            ranks=int(number),
-            device="cuda",
-        )
-        for number in ranks
-    ]
+    held = [predict_memory(sharding, facts, ranks=int(number), on_cuda=True) for number in ranks]
     memory = np.array(held) + activations * np.minimum(1.0, share)
     if sharding == "fsdp2":  # which adds up whole gradients until the last micro-batch
         memory = memory + np.where(share > 1, FP32_BYTES * facts.trainable, 0)
@@ -177,14 +161,3 @@ def ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:
     elements = np.array([0, *(point.elements for point in facts.ready)], dtype=float) / facts.trainable
     shares = np.array([0, *(point.share for point in facts.ready)], dtype=float)
     return elements, np.minimum(shares, 1.0)
-
-
-def faster_at(rows: Sequence[Mapping[str, Any]], sharding: str, than: str) -> list[int]:
-    """The world sizes at which a sharding is predicted to be faster than another in weak scaling."""
-    rates: dict[tuple[str, int], float] = {
-        (row["sharding"], row["ranks"]): row["predicted_samples_per_s"]
-        for row in rows
-        if (row["volume"], row["scaling"]) == (COUNTED, WEAK)
-    }
-    sizes = sorted(ranks for name, ranks in rates if name == sharding and ranks > 1)
-    return faster_world_sizes({ranks: rates[sharding, ranks] / rates[than, ranks] for ranks in sizes})

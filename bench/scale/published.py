@@ -30,24 +30,16 @@ HARDWARE = "8x V100"
 TASKS = {"pytorch": "pytorch_zero1", "ortmodule": "ortmodule_zero1"}
 """Engines, and with which backend ZeRO was published for them."""
 
-UNFUSED_BYTES = Estimate(
-    value=110,
-    low=80,
-    high=140,
-    source="transformers' AdamW of the time reads and writes each tensor in some nine operators, and Trainer "
-    "clips the gradient's norm and unscales it: counted off its code, 4 bytes each",
-)
-"""What an update of plain PyTorch moved for each parameter."""
+UNFUSED_BYTES = Estimate(value=110, low=80, high=140)
+"""What an update of plain PyTorch moved for each parameter: transformers' AdamW of the time reads and writes
+each tensor in some nine operators, and Trainer clips the gradient's norm and unscales it: counted off its
+code, 4 bytes each."""
 
 KERNELS = 9
 """Operators of that update on each tensor, one after the other from the host."""
 
-LAUNCH = Estimate(
-    value=6e-6,
-    low=4e-6,
-    high=10e-6,
-    source="seconds of an operator of PyTorch's on the host, as usually reported",
-)
+LAUNCH = Estimate(value=6e-6, low=4e-6, high=10e-6)
+"""Seconds of an operator of PyTorch's on the host, as usually reported."""
 
 DRAWS, SEED = 512, 1
 
@@ -143,8 +135,8 @@ def predict_ratio(facts: ModelFacts, topology: Topology, engine: str, ddp_second
         return predict_step(parts, sent, network, ranks, divides_update=divides_update)
 
     update = unfused if engine == "pytorch" else fused
-    ddp = sendings("ddp", tensors=facts.tensors, ranks=RANKS, on_cuda=True)
-    zero = sendings("zero1_native", tensors=facts.tensors, ranks=RANKS, on_cuda=True, textbook=True)
+    ddp = sendings("ddp", facts, ranks=RANKS, on_cuda=True)
+    zero = sendings("zero1_native", facts, ranks=RANKS, on_cuda=True, textbook=True)
     passes = np.full_like(bytes_per_s, ddp_seconds)
     for _ in range(ROUNDS):  # what is exposed depends on how long the passes are
         missed = step(passes, update, ddp, divides_update=False).total - ddp_seconds

@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from bench.analysis.scale.tables import COUNTED, WEAK
+from bench.analysis.scale.tables import COUNTED, WEAK, faster_world_sizes
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
 from bench.results.step_parts import ModelFacts
-from bench.scale.predict import SHARDINGS, faster_at
+from bench.scale.predict import SHARDINGS
 
 Row = Mapping[str, Any]
 
@@ -34,6 +34,12 @@ def answer(config: Config, facts: ModelFacts, topology: Topology, rows: Sequence
         f"efficiency of DDP, samples growing with the ranks: {efficiency}. "
         f"DeepSpeed's ZeRO-1 is predicted to be {overtakes}."
     )
+
+
+def faster_at(rows: Sequence[Row], sharding: str, than: str) -> list[int]:
+    """The world sizes at which a sharding is predicted to be faster than another in weak scaling."""
+    rate, ours, base = "predicted_samples_per_s", _by_ranks(rows, sharding), _by_ranks(rows, than)
+    return faster_world_sizes({ranks: ours[ranks][rate] / base[ranks][rate] for ranks in ours if ranks > 1})
 
 
 def table(rows: Sequence[Row]) -> str:

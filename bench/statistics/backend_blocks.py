@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from bench.results.arithmetic import mib
 from bench.results.column_arrays import ColumnArrays
-from bench.statistics.intervals import Floats, midmean
+from bench.statistics.intervals import Floats, Speedup, launch_midmeans, speedup_of_launches
 
 _LAUNCH_STRIDE = 2.0**26
 """Makes one number of launch and round: a launch has fewer rounds, and a float holds the largest exactly."""
@@ -22,30 +23,43 @@ class BackendBlocks:
         self.valid = rows.where(rows["status"] == "ok")
         self._log_throughput = np.log(self.valid["samples_per_s"])
 
-    @property
-    def stopped_by_width(self) -> bool:
-        """Whether `measure.until` chose the number of launches."""
-        return not np.isnan(self.valid["until"]).all()
-
     def samples_per_s(self) -> float:
         """Throughput of the valid blocks; at least one."""
-        return _geometric_mean_of_midmeans(self.valid["launch"], self._log_throughput)
+        return _geometric_mean(self.log_throughput())
+
+    def log_throughput(self) -> list[Floats]:
+        """Log of samples/s, an array for each launch."""
+        return self.by_launch(self._log_throughput)
+
+    def by_launch(self, values: Floats) -> list[Floats]:
+        """Values of the valid blocks, an array for each launch, without those that are missing."""
+        known = ~np.isnan(values)
+        return list(_split_by_launch(self.valid["launch"][known], values[known]).values())
+
+    def peaks_mib(self) -> Floats:
+        """The peak of each valid block that counts: the device's where there is one, else the host's."""
+        on_cpu = (self.valid["device"] == "cpu").any()
+        return self.valid["host_peak_mib" if on_cpu else "device_peak_mib"]
+
+    def speedup_over(self, base: "BackendBlocks") -> Speedup | None:
+        """The speed-up over another backend; None without common rounds."""
+        launches = list(self.log_ratios(base).values())
+        stopped = any(not np.isnan(side.valid["until"]).all() for side in (self, base))
+        return speedup_of_launches(launches, stopped_by_width=stopped) if launches else None
 
     def log_ratios(self, base: "BackendBlocks") -> dict[int, Floats]:
         """Log of the speed-up over `base` in each round in which both are valid, an array for each launch."""
         ours, theirs = (side.valid["launch"] * _LAUNCH_STRIDE + side.valid["round"] for side in (self, base))
         _, our_places, their_places = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-        launches = self.valid["launch"][our_places]
         logs = self._log_throughput[our_places] - base._log_throughput[their_places]
-        numbers = np.unique(launches).astype(int).tolist()
-        return dict(zip(numbers, _split_by_launch(launches, logs), strict=True))
+        return _split_by_launch(self.valid["launch"][our_places], logs)
 
     def roofline_share(self) -> float | None:
         """Share of the limit, averaged as throughput is; None if a block lacks it."""
         shares = self.valid["roofline_share"]
         if np.isnan(shares).any():
             return None
-        return _geometric_mean_of_midmeans(self.valid["launch"], np.log(shares))
+        return _geometric_mean(self.by_launch(np.log(shares)))
 
     def energy_per_sample_j(self) -> float | None:
         """Joules of all devices over all blocks, for each sample; None if a block lacks them."""
@@ -58,6 +72,12 @@ class BackendBlocks:
         """The median of a figure that every row of a launch repeats, so that one row of each is read."""
         _, first = np.unique(self.valid["launch"], return_index=True)
         return median(self.valid[column][first])
+
+
+def blocks_of(rows: pd.DataFrame, backend: str) -> BackendBlocks:
+    """The blocks of one backend of a comparison; none if it is not there."""
+    cells = ColumnArrays(rows)
+    return BackendBlocks(cells.where(cells["backend"] == backend))
 
 
 def blocks_by_backend(cells: ColumnArrays) -> dict[str, BackendBlocks]:
@@ -100,13 +120,13 @@ class MemoryParts:
     with_libraries: bool = False  # `rest` has the host's libraries, too, since what they took is not known
 
 
-def divide_peak(valid: ColumnArrays) -> MemoryParts | None:
-    """Divide the highest peak of valid blocks: the device's where there is one, else the host's.
+def divide_peak(blocks: BackendBlocks) -> MemoryParts | None:
+    """Divide the highest peak of at least one valid block.
 
     None if the peak or the number of parameters is unknown, or if the parts add up to more than the peak.
     """
+    valid, peak = blocks.valid, highest(blocks.peaks_mib())
     on_cpu = valid["device"][0] == "cpu"
-    peak = highest(valid["host_peak_mib" if on_cpu else "device_peak_mib"])
     sizes = [highest(valid[f"predicted_{part}_bytes"]) for part in ("weights", "gradients", "optimizer")]
     predicted = [mib(size) for size in sizes if size is not None]
     if peak is None or len(predicted) < len(sizes):
@@ -126,10 +146,10 @@ def divide_peak(valid: ColumnArrays) -> MemoryParts | None:
     )
 
 
-def _geometric_mean_of_midmeans(launches: Floats, logs: Floats) -> float:
+def _geometric_mean(launches: Sequence[Floats]) -> float:
     """The geometric mean over launches of each launch's midmean, from logarithms."""
-    return math.exp(np.mean([midmean(launch) for launch in _split_by_launch(launches, logs)]))
+    return math.exp(launch_midmeans(launches).mean())
 
 
-def _split_by_launch(launches: Floats, values: Floats) -> Sequence[Floats]:
-    return [values[launches == number] for number in np.unique(launches)]
+def _split_by_launch(launches: Floats, values: Floats) -> dict[int, Floats]:
+    return {int(number): values[launches == number] for number in np.unique(launches)}

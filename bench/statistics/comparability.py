@@ -10,7 +10,16 @@ from bench.results.environment_cell import environment_differences
 MUST_EQUAL = (
     *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths"),
     *("batch_rule", "global_batch", "seq_len", "memory_limit_gib"),
-    *("device", "nodes", "world_size", "threads_per_rank", "cores_per_rank", "allocator", "blas"),
+    *(
+        "device",
+        "nodes",
+        "link_gbit_per_s",
+        "world_size",
+        "threads_per_rank",
+        "cores_per_rank",
+        "allocator",
+        "blas",
+    ),
 )
 """Columns in which a backend must equal the reference before a speed-up may be printed.
 
@@ -43,23 +52,23 @@ def find_inequalities(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
     for column in MUST_EQUAL:
         values, base = ours.distinct(column), theirs.distinct(column)
         if len({*values, *base}) > 1 and not (own_batch and column == "global_batch"):
-            unequal.append(f"{column} {_join(values)} (reference {_join(base)})")
+            unequal.append(f"{column} {join_values(values)} (reference {join_values(base)})")
     for column in MAY_DIFFER:
         several = [values for blocks in (ours, theirs) if len(values := blocks.distinct(column)) > 1]
-        unequal += [f"{column} {_join(values)} of one backend" for values in several]
+        unequal += [f"{column} {join_values(values)} of one backend" for values in several]
     return [*unequal, *_compare_environments(theirs, ours)]
 
 
 def choices_of(blocks: ColumnArrays) -> dict[str, str]:
     """What a backend is: the text of each of `CHOICES`, empty where a file does not say."""
-    return {column: _join(blocks.distinct(column)[:1]) for column in CHOICES}
+    return {column: join_values(blocks.distinct(column)[:1]) for column in CHOICES}
 
 
 def describe_permitted_differences(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
     """In which columns of `MAY_DIFFER` a backend differs from the reference."""
     pairs = ((column, ours.distinct(column), theirs.distinct(column)) for column in MAY_DIFFER)
     return [
-        f"{column} {_join(values)} (reference {_join(base)})"
+        f"{column} {join_values(values)} (reference {join_values(base)})"
         for column, values, base in pairs
         if values != base
     ]
@@ -87,6 +96,6 @@ def _compare_environments(theirs: ColumnArrays, ours: ColumnArrays) -> list[str]
     return [f"measured in different environments: {', '.join(named)}{more}"]
 
 
-def _join(values: Iterable[Any]) -> str:
-    """The columns of `MUST_EQUAL` hold text and whole numbers, which `ColumnArrays` has as floats."""
-    return "/".join(f"{value:.0f}" if isinstance(value, float) else str(value) for value in values)
+def join_values(values: Iterable[Any]) -> str:
+    """A column's values as one text; `ColumnArrays` has whole numbers as floats."""
+    return "/".join(f"{value:.12g}" if isinstance(value, float) else str(value) for value in values)

@@ -1,12 +1,11 @@
 """Speed-ups with their confidence intervals, from the log ratios of rounds: pure functions of arrays."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy.special import bdtr, stdtrit  # scipy.stats holds the same quantiles and takes 1 s to import
 
 Floats = npt.NDArray[np.float64]
@@ -77,13 +76,6 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return float(np.median(ordered)), float(ordered[place]), float(ordered[count - 1 - place])
 
 
-def speedup_of_rounds(log_ratios: pd.Series, *, stopped_by_width: bool = False) -> Speedup | None:
-    """`speedup_of_launches` of log ratios of samples/s, indexed by (launch, round); None without any."""
-    if log_ratios.empty:
-        return None
-    return speedup_of_launches(_launches(log_ratios), stopped_by_width=stopped_by_width)
-
-
 def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = False) -> Speedup:
     """The speed-up with its interval from the log ratios of one or more launches.
 
@@ -97,13 +89,12 @@ def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = 
         stopped_by_width: whether `measure.until` chose the number of launches. To look until the interval is
             narrow favours samples that scatter too little, so it gets a larger quantile.
     """
-    middles = np.array([midmean(launch) for launch in launches])
-    rounds = sum(map(len, launches))
+    middles, rounds = launch_midmeans(launches), sum(map(len, launches))
     several = len(middles) > 1
     sample = middles if several else launches[0]
     half_log = None
     if len(sample) > 1:
-        half_log = _t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
+        half_log = t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
     return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
 
@@ -135,24 +126,26 @@ def midmean(values: Floats) -> float:
     return float(np.average(np.sort(values), weights=weights))
 
 
-def speedup_across_runs(base: pd.Series, new: pd.Series, *, stopped_by_width: bool = False) -> Speedup | None:
-    """Ratio of `new` over `base`, two series of logs from files that were not measured together.
+def speedup_across_runs(
+    base: Sequence[Floats], new: Sequence[Floats], *, stopped_by_width: bool = False
+) -> Speedup | None:
+    """Ratio of `new` over `base`, logs from two files that were not measured together.
 
     Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
     launch has no variance, so there is no interval. None if either side is empty.
     Source: B. L. Welch, Biometrika 34 (1947), 28-35.
 
     Args:
-        base: logs of samples/s, or of speed-ups, indexed by (launch, round).
+        base: logs of samples/s, or of speed-ups, an array of shape (rounds,) per launch.
         new: logs of the other file.
         stopped_by_width: as in `speedup_of_launches`, for either side.
     """
-    if base.empty or new.empty:
+    if not base or not new:
         return None
-    sides = [launch_midmeans(base), launch_midmeans(new)]
-    speedup = combine_samples([(-1.0, sides[0]), (1.0, sides[1])], stopped_by_width)
+    sides = [(-1.0, launch_midmeans(base)), (1.0, launch_midmeans(new))]
+    speedup = combine_samples(sides, stopped_by_width)
     note = "" if speedup.low is not None else "single launch on one side: no interval across runs"
-    return replace(speedup, rounds=min(len(base), len(new)), note=note)
+    return replace(speedup, rounds=min(sum(map(len, side)) for side in (base, new)), note=note)
 
 
 def combine_samples(samples: Sequence[tuple[float, Floats]], stopped_by_width: bool = False) -> Speedup:
@@ -176,7 +169,7 @@ def combine_samples(samples: Sequence[tuple[float, Floats]], stopped_by_width: b
     if total == 0:
         return _speedup(centre, 0.0, fewest, total_rounds)
     freedom = total**2 / sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
-    return _speedup(centre, _t_quantile(freedom, stopped_by_width) * math.sqrt(total), fewest, total_rounds)
+    return _speedup(centre, t_quantile(freedom, stopped_by_width) * math.sqrt(total), fewest, total_rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:
@@ -206,7 +199,8 @@ def _speedup(centre: float, half_log: float | None, launches: int, rounds: int, 
     return Speedup(ratio=math.exp(centre), low=low, high=high, launches=launches, rounds=rounds, note=note)
 
 
-def _t_quantile(freedom: float, stopped_by_width: bool) -> float:
+def t_quantile(freedom: float, stopped_by_width: bool = False) -> float:
+    """Student's t beyond which an estimate is with 5 % on either side together, or with 2 %."""
     confidence = STOPPED_CONFIDENCE if stopped_by_width else CONFIDENCE
     return float(stdtrit(freedom, (1 + confidence) / 2))
 
@@ -216,16 +210,9 @@ def squared_standard_error(sample: Floats) -> float:
     return float(sample.var(ddof=1)) / len(sample)
 
 
-def launch_midmeans(logs: pd.Series) -> Floats:
-    """The midmean of each launch of a series indexed by (launch, round), in the order of the launches."""
-    return np.array([midmean(launch) for launch in _launches(logs)])
-
-
-def _launches(logs: pd.Series) -> list[Floats]:
-    """The values of each launch, in the order of the launches."""
-    numbers = logs.index.get_level_values("launch").to_numpy()
-    values = logs.to_numpy(float)
-    return [values[numbers == number] for number in np.unique(numbers)]
+def launch_midmeans(launches: Iterable[Floats]) -> Floats:
+    """The midmean of each launch, shape (launches,)."""
+    return np.array([midmean(launch) for launch in launches])
 
 
 def half_width(speedup: Speedup) -> float:

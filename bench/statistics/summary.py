@@ -19,7 +19,7 @@ from bench.statistics.backend_blocks import (
     loader_share,
 )
 from bench.statistics.comparability import choices_of, describe_permitted_differences, find_inequalities
-from bench.statistics.intervals import Speedup, half_width, speedup_of_launches, verdict
+from bench.statistics.intervals import Floats, Speedup, half_width, verdict
 
 PYTORCH = ("eager", "compile")
 """The engines that are PyTorch itself."""
@@ -67,7 +67,8 @@ class BackendSummary:
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
     loader_share: float | None = None  # of a block's seconds, waited for batches; median over blocks
     roofline_share: float | None = None  # of the limit; averaged as samples_per_s is
-    log_ratios: Mapping[int, tuple[float, ...]] = field(default_factory=dict)  # of the rounds, by launch
+    # of the rounds over the reference, by launch
+    log_ratios: Mapping[int, Floats] = field(default_factory=dict, compare=False)
 
 
 def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
@@ -112,7 +113,7 @@ def _summarise_alone(blocks: BackendBlocks) -> BackendSummary:
         samples_per_s=blocks.samples_per_s(),
         host_peak_mib=highest(valid["host_peak_mib"]),
         device_peak_mib=highest(valid["device_peak_mib"]),
-        memory_parts=divide_peak(valid),
+        memory_parts=divide_peak(blocks),
         setup_s=blocks.median_over_launches("setup_s"),
         first_step_s=blocks.median_over_launches("first_step_s"),
         loss_difference=highest(valid["loss_difference"]),
@@ -169,10 +170,9 @@ def _with_speedup(
         return _without_speedup(summary, ", ".join(inequalities))
     if summary.loss_difference is None:
         return _without_speedup(summary, "its losses were never compared with the reference's")
-    launches = blocks.log_ratios(base_blocks)
-    if not launches:
+    speedup = blocks.speedup_over(base_blocks)
+    if speedup is None:
         return _without_speedup(summary, f"no round in which {reference} is valid too")
-    speedup = _speedup(blocks, base_blocks)
     slowed = float(blocks.valid["slowed_by"][0])
     on_purpose = [f"slowed on purpose by {slowed:.0%}"] if slowed else []
     on_purpose += describe_permitted_differences(blocks.valid, base_blocks.valid)
@@ -181,7 +181,7 @@ def _with_speedup(
         summary,
         speedup=speedup,
         verdict=word,
-        log_ratios={number: tuple(logs.tolist()) for number, logs in launches.items()},
+        log_ratios=blocks.log_ratios(base_blocks),
         message=_join_sentences(*on_purpose, summary.message, speedup.note),
         break_even_steps=(
             _break_even_steps(summary, base_summary, speedup, float(base_blocks.valid["global_batch"][0]))
@@ -211,16 +211,10 @@ def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummar
         if summary is best:
             compared.append(replace(summary, is_best_pytorch=True))
         elif best_blocks and best and not best.is_reference and _is_comparable(blocks, best_blocks):
-            compared.append(replace(summary, over_best=_speedup(blocks, best_blocks)))
+            compared.append(replace(summary, over_best=blocks.speedup_over(best_blocks)))
         else:
             compared.append(summary)
     return compared
-
-
-def _speedup(ours: BackendBlocks, theirs: BackendBlocks) -> Speedup:
-    """Over another backend, with which there are common rounds."""
-    launches = list(ours.log_ratios(theirs).values())
-    return speedup_of_launches(launches, stopped_by_width=ours.stopped_by_width or theirs.stopped_by_width)
 
 
 def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:
@@ -233,9 +227,7 @@ def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:
 
 
 def _is_comparable(ours: BackendBlocks, theirs: BackendBlocks) -> bool:
-    return bool(
-        len(ours.valid) and not find_inequalities(ours.valid, theirs.valid) and ours.log_ratios(theirs)
-    )
+    return len(ours.valid) > 0 and not find_inequalities(ours.valid, theirs.valid)
 
 
 def _without_speedup(summary: BackendSummary, reason: str) -> BackendSummary:

@@ -1,12 +1,14 @@
-"""What the table of a comparison says: values of columns, how it was measured, throughput of its blocks."""
+"""What the table of a comparison says: values of columns, how it was measured."""
 
 import json
+from typing import Any
 
-import numpy as np
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from bench.results.column_arrays import ColumnArrays
+
+MINI = "mini"
 
 
 def distinct_text(rows: pd.DataFrame, column: str) -> str:
@@ -22,22 +24,21 @@ def at_largest_batch(rows: pd.DataFrame) -> bool:
     return "max" in set(rows["batch_rule"])
 
 
+def model_label(model: str, size: str, layers: Any, published_layers: Any) -> str:
+    """A model's name, and what was left out: `bert-large, mini` or `bert-large, 6 of 24 layers`.
+
+    The last two columns are blank where the configuration does not say.
+    """
+    if size != MINI and not size.startswith("layers:"):  # published, or somebody's own
+        return model
+    if size == MINI or pd.isna(layers) or pd.isna(published_layers):
+        return f"{model}, {size}"
+    return f"{model}, {int(layers)} of {int(published_layers)} layers"
+
+
 def latest_overrides(rows: pd.DataFrame) -> list[str]:
     """The overrides of Hydra that make the comparison again, as its latest row has them."""
     return [str(override) for override in json.loads(rows["overrides"].iloc[-1])]
-
-
-def log_throughput(rows: pd.DataFrame, backend: str) -> pd.Series:
-    """Log of samples/s of a backend's valid blocks, indexed by (launch, round)."""
-    valid = rows[(rows["backend"] == backend) & (rows["status"] == "ok")]
-    index = pd.MultiIndex.from_frame(valid[["launch", "round"]])
-    values = np.log(valid["samples_per_s"].to_numpy(float))
-    return pd.Series(values, index=index, name="samples_per_s")
-
-
-def log_ratios(rows: pd.DataFrame, backend: str, reference: str) -> pd.Series:
-    """Log ratio of samples/s in each round where both sides are valid, by (launch, round)."""
-    return (log_throughput(rows, backend) - log_throughput(rows, reference)).dropna()
 
 
 def stopped_by_width(*tables: pd.DataFrame) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.labels import model_label
 from bench.config import identity, layers, sizes
 from bench.config.compose import compose
 from bench.config.schema import Config
@@ -20,6 +19,7 @@ from bench.measure.record.resume import rows_to_keep
 from bench.results import csv_files
 from bench.results.side_files import STEP_PARTS
 from bench.statistics.summary import summarise
+from bench.statistics.table_values import model_label
 from bench.sweeps.plan_file import Plan, PlanPart
 
 

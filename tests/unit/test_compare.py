@@ -168,6 +168,8 @@ def test_single_launches_cannot_be_compared_across_runs(pair: Compare) -> None:
         ({"threads_per_rank": 2}, "threads_per_rank (1, 2)"),
         ({"cores_per_rank": 2}, "cores_per_rank (1, 2)"),
         ({"workload": workload(world_size=4)}, "world_size (2, 4)"),
+        ({"workload": workload(nodes=2)}, "nodes (1, 2)"),
+        ({"workload": workload(link_gbit_per_s=1.0)}, "link_gbit_per_s (, 1.0)"),
         ({"workload": workload(model="gpt2")}, "model (bert-tiny, gpt2)"),
         ({"workload": workload(task="causal-lm")}, "task (masked-lm, causal-lm)"),
         ({"workload": workload(micro_batch=8)}, "micro_batch (4, 8); global_batch (16, 32)"),

@@ -69,13 +69,8 @@ def rows_of(*backends: str) -> pd.DataFrame:
 
 
 def found(losses: Losses, table: pd.DataFrame | None = None, **statuses: str) -> Convergence:
-    made = find_convergence(
-        followed(losses) if table is None else table,
-        rows_of(*losses),
-        dict.fromkeys(losses, "ok") | statuses,
-    )
-    assert made is not None
-    return made
+    table = followed(losses) if table is None else table
+    return find_convergence(table, "pytorch", dict.fromkeys(losses, "ok") | statuses)
 
 
 def reported(losses: Losses) -> ReportedComparison:
@@ -188,12 +183,6 @@ def test_a_launch_of_which_others_disturbed_more_than_a_third_is_left_out() -> N
     assert ortmodule.sooner.launches == 2
 
 
-def test_losses_of_another_configuration_or_environment_are_nobody_s() -> None:
-    losses = {"pytorch": [FALLING] * 2}
-    for column in ("config_hash", "environment_hash"):
-        assert find_convergence(followed(losses, **{column: "other"}), rows_of("pytorch"), {}) is None
-
-
 def test_a_backend_without_a_result_is_not_compared() -> None:
     _, other = found({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2}, ortmodule="crashed").backends
     assert (other.sooner, other.difference, other.verdict) == (None, None, None)
@@ -217,9 +206,12 @@ def test_a_comparison_is_read_with_its_held_out_losses(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     write_records(path, comparison({"pytorch": [[2.0], [2.0]]}))
     assert read_comparison(path).convergence is None
-    HELD_OUT_LOSSES.write(
-        HELD_OUT_LOSSES.path_of(path), followed({"pytorch": [FALLING] * 2}).to_dict("records")
-    )
+    losses = {"pytorch": [FALLING] * 2}
+    for column in ("config_hash", "environment_hash"):  # of another comparison: nobody's
+        others = followed(losses, **{column: "other"}).to_dict("records")
+        HELD_OUT_LOSSES.write(HELD_OUT_LOSSES.path_of(path), others)
+        assert read_comparison(path).convergence is None
+    HELD_OUT_LOSSES.write(HELD_OUT_LOSSES.path_of(path), followed(losses).to_dict("records"))
     assert read_comparison(path).convergence is not None
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.analysis.labels import model_label
 from bench.config import layers
 from bench.config.compose import compose
 from bench.config.sizes import resize
 from bench.errors import UserError
+from bench.statistics.table_values import model_label
 
 
 def test_an_encoder_keeps_its_width_and_loses_layers() -> None:

@@ -15,8 +15,9 @@ from bench.results.step_parts import ModelFacts, ReadyGradients
 from bench.scale import __main__ as command
 from bench.scale import facts as facts_module
 from bench.scale import published
-from bench.scale.predict import STRONG_RANKS, faster_at, scaling_rows
+from bench.scale.predict import STRONG_RANKS, scaling_rows
 from bench.scale.published import predict_ratio
+from bench.scale.words import faster_at
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS, EACH, BESIDE = 24, 12_000_000, 32_000_000

@@ -7,6 +7,7 @@ import pytest
 from bench.analysis.scale.memory import bucket_bytes, predict_memory
 from bench.analysis.scale.sendings import DEEPSPEED_BUCKET
 from bench.config.choices import DIVIDED
+from tests.support.factories import facts_of_shapes
 
 MANY = [1, 2, 3, 4, 7, 8, 16, 64, 1024]
 PARAMETERS = 1_000_000
@@ -19,20 +20,14 @@ def held(
     parameters: int = PARAMETERS,
     trainable: int | None = None,
     optimizer: str = "adamw",
-    device: str = "cpu",
+    on_cuda: bool = False,
 ) -> float:
-    return predict_memory(
-        sharding=sharding,
-        optimizer=optimizer,
-        parameters=parameters,
-        trainable=parameters if trainable is None else trainable,
-        ranks=ranks,
-        device=device,
-    )
+    facts = facts_of_shapes([parameters if trainable is None else trainable], parameters=parameters)
+    return predict_memory(sharding, facts, ranks=ranks, on_cuda=on_cuda, optimizer=optimizer)
 
 
 def buckets(sharding: str, ranks: int, *, parameters: int = PARAMETERS, on_cuda: bool = False) -> float:
-    return bucket_bytes(sharding, parameters, parameters, ranks, on_cuda=on_cuda)
+    return bucket_bytes(sharding, facts_of_shapes([parameters]), ranks=ranks, on_cuda=on_cuda)
 
 
 def states(sharding: str, ranks: int) -> float:
@@ -70,10 +65,10 @@ def test_deepspeed_keeps_a_bucket_and_its_part_of_the_averaged_gradients() -> No
 @pytest.mark.parametrize("sharding", DIVIDED)
 def test_more_ranks_never_need_more_once_there_are_several(sharding: str) -> None:
     """From one to two, DDP begins to keep buckets."""
-    total = [held(sharding, ranks, device="cuda") for ranks in MANY[1:]]
+    total = [held(sharding, ranks, on_cuda=True) for ranks in MANY[1:]]
     assert total == sorted(total, reverse=True)
     if sharding != "ddp" and DIVIDED[sharding]:
-        several = [held(sharding, ranks, parameters=1024 * 21, device="cuda") for ranks in MANY[1:]]
+        several = [held(sharding, ranks, parameters=1024 * 21, on_cuda=True) for ranks in MANY[1:]]
         assert several[-1] < several[0] or "offload" in sharding
         steps = itertools.pairwise(several)
         assert all(more <= fewer + 1024 for fewer, more in steps), "what is divided unevenly is rounded up"

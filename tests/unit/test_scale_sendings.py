@@ -15,7 +15,8 @@ from bench.analysis.scale.sendings import (
     sendings,
     sent_in_a_step,
 )
-from bench.results.collectives import SENT, Collective, sent_bytes, volumes
+from bench.results.collectives import SENT, Collective, sent_bytes
+from tests.support.factories import facts_of_shapes
 
 MILLION = 1_000_000
 
@@ -37,11 +38,10 @@ def of(
 ) -> list[Sending]:
     return sendings(
         sharding,
-        tensors=tensors,
+        facts_of_shapes(tensors, layers=5),
         ranks=ranks,
         on_cuda=on_cuda,
         sixteen_bits=sixteen_bits,
-        layers=5,
         textbook=textbook,
     )
 
@@ -82,17 +82,16 @@ def test_the_libraries_send_as_many_as_were_counted(sharding: str, small: float,
         assert volume(of(sharding, tensors), sum(tensors)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_volumes_of_rules_and_of_counted_calls_are_the_same_thing() -> None:
+def test_bytes_of_rules_and_of_counted_calls_are_the_same_thing() -> None:
     found = of("zero1")
-    counted: dict[Collective, int] = {}
-    for one in found:
-        for elements in one.sizes:
-            size = elements * one.element_bytes
-            call = Collective(kind=one.kind, bytes=size, element_bytes=one.element_bytes)
-            counted[call] = counted.get(call, 0) + 1
-    assert sum(volumes(counted, sum(SMALL)).values()) == pytest.approx(volume(found, sum(SMALL)))
-    of_kinds = volumes(counted | {Collective(kind="barrier", bytes=8, element_bytes=8): 3}, sum(SMALL))
-    assert of_kinds == pytest.approx({"all_reduce": 2, "all_gather": 1})
+    calls = [
+        Collective(kind=one.kind, bytes=elements * one.element_bytes, element_bytes=one.element_bytes)
+        for one in found
+        for elements in one.sizes
+    ]
+    assert sum(sent_bytes(call, 8) for call in calls) == pytest.approx(sent_in_a_step(found, 8, 1))
+    numbers = volume(found, sum(SMALL)) * sum(SMALL) * 7 / 8
+    assert sent_in_a_step(found, 8, 1) == pytest.approx(4 * numbers)
 
 
 @pytest.mark.parametrize(("kind", "times"), SENT.items())

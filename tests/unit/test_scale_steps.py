@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from bench.analysis.scale.estimates import Dice
+from bench.analysis.scale.estimates import Dice, Estimate
 from bench.analysis.scale.network import Duration, LinkedNodes
 from bench.analysis.scale.sendings import (
     AFTER_BACKWARD,
@@ -23,6 +23,7 @@ from bench.analysis.scale.steps import Parts, StepSeconds, predict_step
 from bench.analysis.scale.topology import NetworkLink, load
 from bench.results.collectives import SENT
 from bench.statistics.intervals import Floats
+from tests.support.factories import facts_of_shapes
 from tests.support.step_simulator import Call, Step, simulate_step
 
 STEPS = 100
@@ -349,7 +350,7 @@ def test_an_update_is_divided_among_the_ranks_where_the_sharding_does_that() -> 
 
 def test_draws_and_world_sizes_have_nothing_to_do_with_each_other() -> None:
     topology, ranks = load("dgx-a100"), np.array([1.0, 8.0, 64.0])
-    found = sendings("fsdp2", tensors=[SIXTEEN_MB] * 6, ranks=2, on_cuda=True, layers=6)
+    found = sendings("fsdp2", facts_of_shapes([SIXTEEN_MB] * 6, layers=6), ranks=2, on_cuda=True)
     network = LinkedNodes(topology, Dice(5))
     own = parts(forward=Dice(5).draw(topology.device.reached_share) / 100, backward=np.full((5, 1), 0.01))
     together = predict_step(own, found, network, ranks, divides_update=True)
@@ -363,7 +364,8 @@ def test_draws_and_world_sizes_have_nothing_to_do_with_each_other() -> None:
 
 
 def slow(link: NetworkLink) -> NetworkLink:
-    rate = link.bytes_per_s.scaled(0.1)
+    known = link.bytes_per_s
+    rate = Estimate(value=known.value / 10, low=known.low / 10, high=known.high / 10)
     return replace(link, bytes_per_s=rate, ring_bytes_per_s=rate)
 
 
@@ -374,7 +376,7 @@ def test_more_is_exposed_where_links_are_slower_and_never_more_than_is_sent() ->
     )
     own = parts(forward=np.array([[0.02]]), backward=np.array([[0.04]]))
     for sharding in TEXTBOOK:
-        found = sendings(sharding, tensors=[SIXTEEN_MB] * 50, ranks=8, on_cuda=True, layers=10)
+        found = sendings(sharding, facts_of_shapes([SIXTEEN_MB] * 50, layers=10), ranks=8, on_cuda=True)
         fast, slowed = (
             predict_step(own, found, LinkedNodes(machine, Dice()), ranks, divides_update=True)
             for machine in (topology, slower)
@@ -393,9 +395,8 @@ def test_a_thousand_models_and_world_sizes_take_no_time() -> None:
     start = time.perf_counter()
     for model in range(1, 21):
         for sharding in ("ddp", "fsdp2"):
-            found = sendings(
-                sharding, tensors=[5_000_000] * 20 * model, ranks=2, on_cuda=True, layers=6 * model
-            )
+            facts = facts_of_shapes([5_000_000] * 20 * model, layers=6 * model)
+            found = sendings(sharding, facts, ranks=2, on_cuda=True)
             step = predict_step(parts(), found, network, ranks, divides_update=sharding != "ddp")
             assert step.total.shape == (1, 50)
     assert time.perf_counter() - start < 3

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from bench.config.identity import config_hash
 from bench.errors import UserError
 from bench.measure.plan.cores import core_shares
-from bench.results.collectives import Collective, sent_bytes, volumes
+from bench.results.collectives import Collective, sent_bytes
 from bench.results.side_files import STEP_PARTS
 from tests.support.comparisons import Simulated
 from tests.support.configs import a_config
@@ -106,12 +105,3 @@ def test_a_rank_sends_what_a_ring_sends(kind: str, times: int) -> None:
     one = Collective(kind=kind, bytes=4000, element_bytes=4)
     assert sent_bytes(one, 1) == 0
     assert sent_bytes(one, 4) == times * 3000
-
-
-def test_volumes_count_numbers_per_parameter() -> None:
-    calls: dict[Collective, Any] = {
-        Collective(kind="all_reduce", bytes=4000, element_bytes=4): 1,
-        Collective(kind="all_gather", bytes=1000, element_bytes=2): 2,
-        Collective(kind="gather", bytes=8, element_bytes=8): 1,
-    }
-    assert volumes(calls, parameters=1000) == {"all_reduce": 2.0, "all_gather": 1.0}

@@ -204,6 +204,13 @@ def test_what_differs_from_the_reference_is_named_in_place_of_a_speedup(
     assert found.message == f"no speed-up: {named}"
 
 
+def test_a_fraction_is_named_with_its_digits() -> None:
+    mine, base = (workload(memory_limit_gib=gib) for gib in (1.25, 1.5))
+    records = comparison({"pytorch": [[2.0], [2.0]]}, workload=base)
+    found = summary(records + comparison({"ortmodule": [[1.5], [1.5]]}, workload=mine), "ortmodule")
+    assert found.message == "no speed-up: memory_limit_gib 1.25 (reference 1.5)"
+
+
 def test_another_environment_is_refused_and_it_is_said_in_what_it_differs() -> None:
     mine = comparison({"ortmodule": [[1.5], [1.5]]}, environment_hash="other")
     mine = with_environment(mine, driver="560", packages={"torch": "2.7.0"})

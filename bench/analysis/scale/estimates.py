@@ -23,32 +23,21 @@ class Estimate:
     value: float
     low: float
     high: float
-    source: str = ""  # where it is from
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.value <= self.high:
             raise ValueError(f"{self.value} does not lie in [{self.low}, {self.high}], or is not above zero")
 
     @classmethod
-    def exactly(cls, value: float, source: str = "") -> "Estimate":
+    def exactly(cls, value: float) -> "Estimate":
         """A number that is known."""
-        return cls(value=value, low=value, high=value, source=source)
+        return cls(value=value, low=value, high=value)
 
     @classmethod
-    def of(cls, cells: Mapping[str, Any]) -> "Estimate":
-        """An estimate from `value`, `low`, `high` and `source` of a YAML file."""
-        return cls(
-            value=float(cells["value"]),
-            low=float(cells["low"]),
-            high=float(cells["high"]),
-            source=" ".join(str(cells["source"]).split()),
-        )
-
-    def scaled(self, factor: float) -> "Estimate":
-        """The number and its bounds, multiplied."""
-        return Estimate(
-            value=self.value * factor, low=self.low * factor, high=self.high * factor, source=self.source
-        )
+    def of(cls, cells: Mapping[str, Any], unit: float = 1.0) -> "Estimate":
+        """An estimate from `value`, `low` and `high` of a YAML file, which are in this unit."""
+        value, low, high = (float(cells[name]) * unit for name in ("value", "low", "high"))
+        return cls(value=value, low=low, high=high)
 
     def cells(self, column: str) -> dict[str, float]:
         """The number in this column of a table, and its bounds in those beside it."""

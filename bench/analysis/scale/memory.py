@@ -3,33 +3,26 @@
 from bench.analysis.scale.sendings import DEEPSPEED_BUCKET, MOST_LIVE
 from bench.config.choices import DEEPSPEED, DIVIDED
 from bench.results.prediction import FP32_BYTES, predict
+from bench.results.step_parts import ModelFacts
 
 
 def predict_memory(
-    *, sharding: str, optimizer: str, parameters: int, trainable: int, ranks: int, device: str
+    sharding: str, facts: ModelFacts, *, ranks: int, on_cuda: bool, optimizer: str = "adamw"
 ) -> float:
-    """Bytes of weights, gradients, the optimizer's states, and of what they are copied to to be sent.
-
-    Args:
-        sharding, optimizer: of the backend.
-        parameters: of the model, tied ones once.
-        trainable: those that are trained.
-        ranks: the world size.
-        device: cpu or cuda.
-    """
+    """Bytes of weights, gradients, the optimizer's states, and of what they are copied to to be sent."""
     states = predict(
-        parameters=parameters,
-        trainable=trainable,
+        parameters=facts.parameters,
+        trainable=facts.trainable,
         optimizer=optimizer,
         sharding=sharding,
         world_size=ranks,
-        device=device,
+        device="cuda" if on_cuda else "cpu",
     )
-    buckets = bucket_bytes(sharding, parameters, trainable, ranks, on_cuda=device == "cuda")
+    buckets = bucket_bytes(sharding, facts, ranks=ranks, on_cuda=on_cuda)
     return states.weights + states.gradients + states.optimizer + buckets
 
 
-def bucket_bytes(sharding: str, parameters: int, trainable: int, ranks: int, *, on_cuda: bool) -> float:
+def bucket_bytes(sharding: str, facts: ModelFacts, *, ranks: int, on_cuda: bool) -> float:
     """What is held to be sent, or was received.
 
     DDP keeps every gradient a second time, in its buckets (without gradient_as_bucket_view, its default).
@@ -38,11 +31,12 @@ def bucket_bytes(sharding: str, parameters: int, trainable: int, ranks: int, *, 
     (reduce_scatter_coalesced), which gloo copies once more, and keeps weights gathered, up to
     stage3_max_live_parameters. FSDP2 keeps a layer, which is small beside the rest and left out.
     """
+    trainable = facts.trainable
     if sharding in DEEPSPEED:
         bucket = min(DEEPSPEED_BUCKET, trainable)
         part = trainable / ranks
         if DIVIDED[sharding][-1] == "weights":
-            gathered = min(MOST_LIVE, parameters) if ranks > 1 else 0
+            gathered = min(MOST_LIVE, facts.parameters) if ranks > 1 else 0
             return FP32_BYTES * ((2 if on_cuda else 3) * bucket + part + gathered)
         return FP32_BYTES * ((2 if on_cuda else 1) * bucket + part)
     if sharding in ("ddp", "zero_redundancy") and ranks > 1:

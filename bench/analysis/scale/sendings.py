@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.results.collectives import Collective, sent_bytes
+from bench.results.step_parts import ModelFacts
 
 FORWARD, BACKWARD, AFTER_BACKWARD, AFTER_UPDATE = "forward", "backward", "after backward", "after update"
 """When a sending happens: along with the forward or the backward pass, or where nothing is computed
@@ -56,26 +57,22 @@ class Sending:
 
 def sendings(
     sharding: str,
+    facts: ModelFacts,
     *,
-    tensors: Sequence[int],
     ranks: int,
     on_cuda: bool,
     sixteen_bits: bool = False,
-    layers: int = 1,
-    layer_parameters: int | None = None,
     textbook: bool = False,
 ) -> list[Sending]:
     """What a step sends.
 
     Args:
         sharding: a key of `TEXTBOOK`.
-        tensors: numbers of each that is trained, tied ones once.
+        facts: of the model; FSDP2 and DeepSpeed's stage 3 gather its layers one by one.
         ranks: the world size.
         on_cuda: DeepSpeed sends gradients while others are computed there; on a CPU it has no stream for
             that.
         sixteen_bits: whether FSDP2 gathers weights in 16 bits; the other shardings' autocast leaves fp32.
-        layers: that FSDP2 and DeepSpeed's stage 3 gather one by one.
-        layer_parameters: of all of these; by default there is nothing beside them.
         textbook: what the authors say instead of what the libraries do.
 
     Raises:
@@ -83,7 +80,7 @@ def sendings(
     """
     if ranks == 1:
         return []
-    parameters = sum(tensors)
+    tensors, parameters, layers = facts.tensors, facts.trainable, max(1, facts.layers)
     match sharding:
         case "ddp" | "zero_redundancy":
             gradients = Sending("all_reduce", ddp_buckets(tensors), BACKWARD)
@@ -96,7 +93,7 @@ def sendings(
         case "zero3":
             return _stage_3(tensors, ranks, layers, on_cuda=on_cuda, textbook=textbook)
         case "fsdp2":
-            in_layers = parameters if layer_parameters is None else layer_parameters
+            in_layers = facts.layer_parameters if facts.layers else parameters
             return _fsdp2(in_layers, parameters - in_layers, layers, gathered_bytes=2 if sixteen_bits else 4)
         case _:
             raise ValueError(f"what sharding={sharding} sends is not known")

@@ -64,12 +64,7 @@ class StepSeconds:
 
 
 def predict_step(
-    parts: Parts,
-    sendings: Sequence[Sending],
-    network: Network,
-    ranks: Floats,
-    *,
-    divides_update: bool,
+    parts: Parts, sendings: Sequence[Sending], network: Network, ranks: Floats, *, divides_update: bool
 ) -> StepSeconds:
     """The seconds of a step.
 

@@ -31,7 +31,6 @@ class DeviceKind:
     memory_bytes: Estimate  # that a rank may use
     memory_bytes_per_s: Estimate  # that an optimizer's update reads and writes
     peak_flops_per_s: dict[str, float]  # by precision, of the data sheet
-    peak_source: str  # where that is from
     reached_share: Estimate  # of it, by forward and backward pass of a transformer
 
 
@@ -69,14 +68,13 @@ def load(name: str) -> Topology:
         ranks_per_node=int(cells["ranks_per_node"]),
         device=DeviceKind(
             name=device["name"],
-            memory_bytes=Estimate.of(device["memory_gib"]).scaled(2**30),
-            memory_bytes_per_s=Estimate.of(device["memory_gb_per_s"]).scaled(1e9),
+            memory_bytes=Estimate.of(device["memory_gib"], 2**30),
+            memory_bytes_per_s=Estimate.of(device["memory_gb_per_s"], 1e9),
             peak_flops_per_s={
                 precision: float(peak) * 1e12
                 for precision, peak in device["peak_tflops"].items()
                 if precision != "source"
             },
-            peak_source=" ".join(str(device["peak_tflops"]["source"]).split()),
             reached_share=Estimate.of(device["reached_share"]),
         ),
         inside_node=_link(cells["inside_node"]),
@@ -86,7 +84,7 @@ def load(name: str) -> Topology:
 
 def _link(cells: dict[str, Any]) -> NetworkLink:
     return NetworkLink(
-        bytes_per_s=Estimate.of(cells["gb_per_s"]).scaled(1e9),
-        ring_bytes_per_s=Estimate.of(cells.get("ring_gb_per_s", cells["gb_per_s"])).scaled(1e9),
-        latency_s=Estimate.of(cells["latency_us"]).scaled(1e-6),
+        bytes_per_s=Estimate.of(cells["gb_per_s"], 1e9),
+        ring_bytes_per_s=Estimate.of(cells.get("ring_gb_per_s", cells["gb_per_s"]), 1e9),
+        latency_s=Estimate.of(cells["latency_us"], 1e-6),
     )

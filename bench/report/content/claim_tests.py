@@ -14,10 +14,11 @@ from bench.report.words import describe
 from bench.report.words.formatting import number, ratio_and_interval
 from bench.results import arithmetic
 from bench.results.prediction import FP32_BYTES
+from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.comparability import CHOICES
 from bench.statistics.intervals import Speedup, speedup_across_runs
 from bench.statistics.summary import PYTORCH, BackendSummary
-from bench.statistics.table_values import distinct_text, log_throughput, stopped_by_width
+from bench.statistics.table_values import distinct_text, stopped_by_width
 
 CHECKPOINTED = (0.7, 0.9)
 """Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
@@ -189,7 +190,7 @@ def multiples_of_8_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
         for (batch, comparison), (other_batch, other) in permutations(members, 2):
             if abs(batch - other_batch) != 1 or other_batch % MULTIPLE:
                 continue
-            logs = [log_throughput(side.rows, side.reference) for side in (other, comparison)]
+            logs = (blocks_of(side.rows, side.reference).log_throughput() for side in (other, comparison))
             stopped = stopped_by_width(other.rows, comparison.rows)
             if ratio := speedup_across_runs(*logs, stopped_by_width=stopped):
                 words = (

@@ -12,7 +12,6 @@ from bench.analysis.attribution import Fairness, attribute_to_settings
 from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
-from bench.analysis.labels import model_label
 from bench.analysis.reference import AT_LARGEST, Published, published_speedups_of
 from bench.analysis.seeds import combine_seeds, group_by_seed
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
@@ -24,7 +23,7 @@ from bench.report.words.titles import make_title
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import BREAKDOWN, CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
-from bench.statistics.table_values import distinct_text
+from bench.statistics.table_values import distinct_text, model_label
 
 FAIRNESS = "fairness"
 """The study of the comparisons that leave settings alone on purpose."""
@@ -83,7 +82,7 @@ class ReportedComparison(ComparisonResults):
         if self.followed is None:
             return None
         statuses = {summary.backend: summary.status for summary in self.summaries}
-        return find_convergence(self.followed, self.rows, statuses)
+        return find_convergence(self.followed, self.reference, statuses)
 
     @cached_property
     def model(self) -> str:

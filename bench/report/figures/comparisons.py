@@ -135,7 +135,7 @@ def _speedup_row(comparison: ReportedComparison, summary: BackendSummary, *, the
     if summary.status != "ok" or speedup is None:
         reason = summary.status if summary.status != "ok" else summary.message
         return Row(name=summary.backend, reason=reason, marks=marks)
-    rounds = np.exp(np.concatenate([np.array(logs) for logs in summary.log_ratios.values()]))
+    rounds = np.exp(np.concatenate(list(summary.log_ratios.values())))
     point = {"marker": "o", "markersize": 1.6, "color": theme.ink, "alpha": 0.3, "mew": 0, "zorder": 4}
     marks.append(Marks(values=rounds, down=np.linspace(-0.25, 0.25, len(rounds)).tolist(), mark=point))
     return Row(

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.labels import model_label
 from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.report.content.answer import QUESTION, AnswerWords
@@ -22,6 +21,7 @@ from bench.report.content.blocks import (
 )
 from bench.report.words.formatting import MISSING, number, ratio
 from bench.report.words.titles import make_title
+from bench.statistics.table_values import model_label
 
 PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
 

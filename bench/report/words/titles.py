@@ -55,7 +55,7 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
     """The model, where it ran, and what is not as usual: `BERT-Mini, 2 ranks, as installed`.
 
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
-    The label is that of `bench.analysis.labels.model_label`.
+    The label is that of `bench.statistics.table_values.model_label`.
     """
     overrides = last_values(latest_overrides(rows))
     parts = [
