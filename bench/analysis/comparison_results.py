@@ -46,11 +46,6 @@ class ComparisonResults:
         """The summary of the reference; None if it was not measured."""
         return self.of(self.reference)
 
-    @property
-    def best_pytorch(self) -> BackendSummary | None:
-        """The summary of the fastest PyTorch; None where that is not known."""
-        return next((summary for summary in self.summaries if summary.is_best_pytorch), None)
-
     def speedup_between(self, backend: str, base: str) -> Speedup | None:
         """The speed-up of a backend over another, whichever is the reference; None without common rounds."""
         return blocks_of(self.rows, backend).speedup_over(blocks_of(self.rows, base))

@@ -351,7 +351,7 @@ def test_the_best_attention_is_pytorchs_own_exactly_where_the_class_has_it(
     model = dataclasses.replace(shipped("bert-tiny"), architecture=architecture, task=task, config=tiny)
     module = built(model, attention="best")
     loss(module, batches(model, module)[0])
-    assert models.attention_of(module, "best") == ("sdpa" if calls else "eager")
+    assert models.facts_of(module, "best")["attention"] == ("sdpa" if calls else "eager")
     assert bool(calls) == type(module)._supports_sdpa
 
 
