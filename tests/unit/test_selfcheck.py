@@ -16,6 +16,7 @@ from bench.errors import Terminated, UserError
 from bench.machine import environment
 from bench.report.pages.selftest import selftest_page, summary_lines
 from bench.report.render.markdown import render_markdown
+from bench.results.validity import OTHER_PROCESSES
 from bench.selfcheck import bare_loop_ranks, overhead, selftest
 from tests.support.factories import comparison
 from tests.support.result_files import table_of_records
@@ -40,7 +41,10 @@ def test_a_comparison_leaves_a_verdict_beside_the_truth() -> None:
 
 def test_a_backend_without_a_speed_up_leaves_its_status() -> None:
     spoilt = rows([[2.0, 2.0]] * 2)
-    spoilt.loc[spoilt["backend"] == "pytorch_again", "status"] = "invalid"
+    spoilt.loc[spoilt["backend"] == "pytorch_again", ["status", "invalid_because"]] = (
+        "invalid",
+        OTHER_PROCESSES,
+    )
     (line,) = verdict_table(spoilt, "same", 1, "quick").to_dict("records")
     assert (line["verdict"], line["ratio"]) == ("invalid", None)
     blank = a_table({"same": 40}).assign(ratio=lambda table: table["ratio"].where(table.index > 0))
