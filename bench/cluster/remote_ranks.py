@@ -3,7 +3,7 @@
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -38,13 +38,13 @@ class NodeFailed(Exception):
     """The node could not do what it was asked; it says why."""
 
 
-@dataclass
+@dataclass(eq=False)
 class RemoteNode:
     """Another machine, from the coordinator's side."""
 
     channel: Channel  # to its program
     greeting: NodeGreeting  # what that said of itself
-    secret: str  # that both know
+    secret: str = field(repr=False)  # that both know
     number: int = 0  # its place among the nodes, 1 and on, once all are there
     _lost: bool = False
 

@@ -3,6 +3,7 @@
 `judge` is a pure function, so that machines which are not at hand can be judged, too.
 """
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -127,7 +128,7 @@ def _judge_machine(machine: MachineSeen) -> list[Diagnosis]:
         ),
         _either(
             "other work",
-            f"takes {machine.busy_cores:.1f} cores",
+            "not known" if math.isnan(machine.busy_cores) else f"takes {machine.busy_cores:.1f} cores",
             "poor" * (machine.busy_cores > BUSY),
             "end it, or blocks will be measured again and found invalid",
         ),

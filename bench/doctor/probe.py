@@ -5,6 +5,7 @@ stack's own interpreter what its torch sees.
 """
 
 import json
+import math
 import os
 import re
 import shutil
@@ -83,12 +84,12 @@ def _available_gib(meminfo: str) -> float:
 
 
 def _busy_cores() -> float:
-    """Return how many of this process's cores anybody keeps busy, over half a second; 0 without a count."""
+    """Return how many of this process's cores anybody keeps busy, over half a second; NaN if none counts."""
     cores = os.sched_getaffinity(0)
     before, start = core_time(cores), time.monotonic()
     time.sleep(0.5)
     now, seconds = core_time(cores), time.monotonic() - start
-    return (now.busy - before.busy) / seconds if now and before else 0.0
+    return (now.busy - before.busy) / seconds if now and before else math.nan
 
 
 def _gpus() -> tuple[list[ListedGpu], UserError | None]:

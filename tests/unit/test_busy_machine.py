@@ -162,14 +162,14 @@ def test_every_launch_waits(tmp_path: Path) -> None:
 # What is said
 
 
-def test_one_line_per_launch_counts_the_repeats_and_names_the_processes(tmp_path: Path) -> None:
+def test_a_line_per_launch_counts_the_repeats_and_names_the_processes(tmp_path: Path) -> None:
     changes: dict[str, Script] = {"ortmodule": {"disturbed": {(1, 5): 0.5, (1, 6): 0.5, (2, 4): 0.5}}}
     look = FakeLook([0.8])
     run = Simulated(tmp_path, changes, look=look)
-    who = "other processes had the cores: chrome (pid 123) 80 % of a core"
+    who = "since other processes had the cores: chrome (pid 123) 80 % of a core"
     assert [line for line in run.printed if "again" in line] == [
-        f"launch 1/2: 2 blocks measured again; {who}",
-        f"launch 2/2: 1 block measured again; {who}",
+        f"launch 1/2: 2 blocks measured again, {who}",
+        f"launch 2/2: 1 block measured again, {who}",
     ]
     assert look.seconds == [0.3] * 3, "one looks only after a block that others spoiled"
 
@@ -189,10 +189,14 @@ def test_the_largest_share_of_each_process_is_said() -> None:
     takers = [Taker(name="cc1", pid=5, cores=cores) for cores in (0.2, 0.9, 0.4)]
     disturbed = record(blocks=tuple(attempts))
     assert describe_repeats({"a": disturbed, "b": disturbed}, [*takers, MAKE, MAKE]) == [
-        "6 blocks measured again, 2 not, since measure.repeats allows no more; other processes had the "
-        "cores: cc1 (pid 5) 90 % of a core, make (pid 7) 25 % of a core"
+        "6 blocks measured again, since other processes had the cores: cc1 (pid 5) 90 % of a core, make "
+        "(pid 7) 25 % of a core",
+        "2 blocks that other processes disturbed not measured again, since measure.repeats allows no more",
     ]
     assert describe_repeats({"a": record(blocks=(block(), block(round=2)))}, []) == []
+    assert describe_repeats({"a": record(blocks=tuple(attempts[:1]))}, []) == [
+        "1 block that other processes disturbed not measured again, since measure.repeats allows no more"
+    ]
 
 
 # The end
@@ -208,6 +212,7 @@ def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(
         "and go on with resume=true, which keeps what is measured."
     )
     assert run.failures[0] == f"invalid, and therefore not compared: {', '.join(BACKENDS)}"
+    assert sum("no more were made" in line for line in run.printed) == 1
 
 
 def test_what_others_spoiled_is_said_once_on_one_screen(

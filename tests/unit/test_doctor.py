@@ -1,5 +1,6 @@
 """What the doctor says of machines that are well and of those that are not."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -42,6 +43,11 @@ def test_a_healthy_machine_has_only_findings_that_are_ok() -> None:
     assert details["CPU"] == "AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)"
     assert details["GPU 0"] == "NVIDIA H200, 139 of 140 GiB free"
     assert details["stack ort: CUDA"] == "CUDA 12.4, cuDNN 90100, NCCL 2.21.5, sm_90"
+
+
+def test_what_the_kernel_does_not_count_is_not_called_quiet() -> None:
+    judged = judge(replace(WELL, busy_cores=math.nan))
+    assert [each.detail for each in judged if each.part == "other work"] == ["not known"]
 
 
 BROKEN = [

@@ -58,7 +58,7 @@ def largest_takers(takers: Iterable[Taker]) -> list[Taker]:
 
 
 def describe_repeats(records: Mapping[str, Record], takers: Iterable[Taker]) -> list[str]:
-    """What was measured again in a launch, and why: a line for all that others disturbed, and for the rest.
+    """What was measured again in a launch, and why: for all backends together where others disturbed them.
 
     Args:
         records: of the launch, by backend.
@@ -71,10 +71,12 @@ def describe_repeats(records: Mapping[str, Record], takers: Iterable[Taker]) -> 
         by_others += len(again) - len(otherwise)
         if otherwise:
             lines.append(f"{name}: {_blocks(len(otherwise))} measured again: {otherwise[-1]}")
-    if by_others or lost:
+    if by_others:
         who = describe_takers(largest_takers(takers))
-        missing = f", {lost} not, since measure.repeats allows no more" if lost else ""
-        lines.append(f"{_blocks(by_others)} measured again{missing}; other processes had the cores: {who}")
+        lines.append(f"{_blocks(by_others)} measured again, since other processes had the cores: {who}")
+    if lost:
+        disturbed = f"{_blocks(lost)} that other processes disturbed"
+        lines.append(f"{disturbed} not measured again, since measure.repeats allows no more")
     return lines
 
 

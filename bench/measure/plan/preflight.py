@@ -11,7 +11,6 @@ from pathlib import Path
 
 from bench.config import sizes
 from bench.config.choices import DEEPSPEED, ON_DEVICE
-from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
 from bench.errors import UserError
@@ -33,6 +32,8 @@ SCORE_BYTES = 4
 
 def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:
     """Refuse what this machine cannot do; the name of the results file, as `file_stem` makes it."""
+    from bench.config.naming import file_stem  # needs Hydra; `make doctor` runs where nothing is installed
+
     gpus = visible_gpus() if config.device.type == "cuda" else []
     check_undivided(gpus)
     check_machine(config, cores=available_cores(), gpus=len(gpus))

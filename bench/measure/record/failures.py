@@ -33,7 +33,8 @@ class Failures:
         self.ledger.write()
 
     def note_incomplete(self, error: UserError) -> None:
-        """Say at the end why launches that were asked for are not made."""
+        """Say, now and at the end, why launches that were asked for are not made."""
+        self.bar.print_line(str(error))
         self._incomplete.append(str(error))
 
     def failure_lines(self) -> list[str]:
