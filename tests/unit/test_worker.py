@@ -7,7 +7,7 @@ from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 
-from bench.errors import LaunchFailed
+from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Channel
 from bench.launch.messages import (
     ANSWERS,
@@ -164,6 +164,14 @@ SIGNATURE = "onnxruntime::python::addObjectMethods(pybind11::module&)::<lambda(B
 )
 def test_a_line_has_onnx_runtimes_reason_and_not_its_c_signature(words: str, line: str) -> None:
     assert in_a_line(RuntimeError(words)) == line
+
+
+def test_a_refusal_of_several_lines_keeps_them_all_but_a_traceback() -> None:
+    assert in_a_line(UserError("no column text\n(raw), label", "rename it")) == (
+        "no column text (raw), label; rename it."
+    )
+    rebuilt = UserError("Traceback:\n  File x.py\nbench.errors.UserError: x.png is damaged.\n")
+    assert in_a_line(rebuilt) == "x.png is damaged."
 
 
 def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
-from math import inf
+from math import inf, nextafter
 
 from bench.analysis.reference import BLOG_BAND
 from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
@@ -65,7 +65,7 @@ Swap = Callable[[str, str], bool]
 Bounds = tuple[float, float]
 """Between which ratios a claim holds."""
 
-FASTER, SLOWER = (1.0, inf), (0.0, 1.0)
+FASTER, SLOWER = (1.0, inf), (0.0, nextafter(1.0, 0.0))
 
 
 def _where(comparison: ReportedComparison) -> str:

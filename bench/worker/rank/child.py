@@ -111,7 +111,7 @@ def in_a_line(error: Exception) -> str:
     if isinstance(error, LaunchFailed):
         return error.message
     if isinstance(error, UserError):
-        return str(error).strip().splitlines()[-1].removeprefix(f"{UserError.__module__}.UserError: ")
+        return " ".join(str(error).rpartition(f"{UserError.__module__}.UserError: ")[2].split())
     words = _BEFORE_REASON.sub("", str(error), count=1).strip()
     if len(words) > LONGEST_MESSAGE:
         words = last_error(words) or words.strip().splitlines()[0]

@@ -47,7 +47,7 @@ def read_note(spec: WorkerSpec) -> str:
 
 
 def read(model: torch.nn.Module, path: Path) -> None:
-    """Fill `model`, which is on the CPU, from the file; raises as `load` does."""
+    """Fill `model`, which is on the CPU, from the file; `unsupported` if this stack has other names."""
     missing, unexpected = load_model(model, path, strict=False)
     if missing or unexpected:
         raise LaunchFailed(
