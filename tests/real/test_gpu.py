@@ -172,7 +172,7 @@ def _a_training() -> Any:
     training = cast(Any, object.__new__(Training))
     training.spec = SimpleNamespace(slowed_by=0.0)
     training.absent = {}
-    training.device = torch.device("cuda", 0)
+    training.device, training._on_cuda = torch.device("cuda", 0), True
     torch.cuda.set_device(training.device)
     torch.distributed.init_process_group(
         "nccl",

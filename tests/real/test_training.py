@@ -14,10 +14,10 @@ from bench.worker.rank.training import MOST_SKIPPED, Training
 
 @pytest.mark.parametrize(("slowed_by", "least", "most"), [(0.0, 0.02, 0.035), (1.0, 0.04, 0.07)])
 def test_a_slowed_step_takes_longer_by_its_share(slowed_by: float, least: float, most: float) -> None:
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     training = cast(Any, object.__new__(Training))
     training.spec = SimpleNamespace(slowed_by=slowed_by)
-    training.device = torch.device("cpu")
+    training._on_cuda = False
 
     def slow_sum(batches: list[int]) -> int:
         time.sleep(0.02)
@@ -54,7 +54,7 @@ def a_training(overflows: int) -> Any:
     training = cast(Any, object.__new__(Training))
     training.spec = SimpleNamespace(slowed_by=0.0)
     training.sharding = Overflowing(overflows)
-    training.device = SimpleNamespace(type="cpu")
+    training._on_cuda = False
     training._skipped_before = 0
     return training
 
