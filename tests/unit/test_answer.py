@@ -287,6 +287,12 @@ def test_mkl_is_no_cause_where_it_multiplies_as_fast_or_where_products_save_noth
     assert "MKL" not in profiled(TORCH, equal, (100, 190))
 
 
+def test_a_kind_of_work_that_is_less_than_a_hundredth_of_the_step_is_no_cause() -> None:
+    tiny = ORT | {"dropout": TORCH["dropout"] + 1e-4}
+    assert "dropout" not in profiled(TORCH, tiny)
+    assert "saves time in matrix products" in profiled(TORCH, tiny)
+
+
 def test_a_profile_that_does_not_explain_the_timed_difference_says_so_and_names_no_cause() -> None:
     assert profiled(TORCH, TORCH) == "The profile does not explain the difference on GPT-2."
 

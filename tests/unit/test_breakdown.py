@@ -11,7 +11,7 @@ from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
 from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
-from bench.report.content.notes import coverage, explain
+from bench.report.content.notes import certain_parts, coverage, explain
 from bench.report.figures.plan import MOST, not_drawn, planned_figures
 from bench.results import operator_kinds
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
@@ -153,6 +153,9 @@ def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted
         "loss +12.0 ± 0.2 ms (aten::_log_softmax), host −10.0 ± 0.2 ms, all other work +0.0 ms, "
         "not explained +8.0 ± 0.8 ms"
     ]
+    assert certain_parts(one.breakdowns, one.summaries) == [
+        ("ortmodule", "of 200 ms a step matrix products −60 ± 1 ms, loss +12.0 ± 0.2 ms, host −10.0 ± 0.2 ms")
+    ]
     (trust,) = coverage(one.breakdowns)
     assert trust == (
         "profiled step: pytorch 1.05 of the timed step, 90 % covered; "
@@ -205,6 +208,9 @@ def test_a_profiled_step_that_is_not_the_timed_one_explains_nothing(tmp_path: Pa
     assert explain(one.breakdowns, one.summaries) == [
         "ortmodule is 1.333× pytorch: why is not known, since the profiled step of ortmodule is too far "
         "from the timed one"
+    ]
+    assert certain_parts(one.breakdowns, one.summaries) == [
+        ("ortmodule", "why is not known, since the profiled step of ortmodule is too far from the timed one")
     ]
     difference = explain_difference(one.breakdowns[1], one.breakdowns[0])
     assert difference is not None

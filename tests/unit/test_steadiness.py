@@ -113,7 +113,7 @@ def test_contaminated_blocks_are_counted() -> None:
     records = [dataclasses.replace(one, blocks=(*one.blocks, spoilt)) for one in launches(*steady(1))]
     (warning,) = found(records)
     assert warning.kind == "contaminated"
-    assert warning.reason.startswith("1 invalid blocks, the last: other processes had 1.500 CPU seconds")
+    assert warning.reason.startswith("1 invalid block, the last: other processes had 1.500 CPU seconds")
     assert warning.remedy == "end them"
 
 

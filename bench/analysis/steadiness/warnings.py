@@ -230,7 +230,7 @@ def _check_launches(logs: Floats) -> Warnings:
 def _check_contamination(blocks: ColumnArrays) -> Warnings:
     bad = blocks.where(blocks["status"] == "invalid")
     if len(bad):
-        seen = f"{len(bad)} invalid blocks, the last: {bad['message'][-1]}"
+        seen = f"{len(bad)} invalid block{'s' * (len(bad) != 1)}, the last: {bad['message'][-1]}"
         yield "contaminated", seen, REMEDIES[bad["invalid_because"][-1]]
 
 

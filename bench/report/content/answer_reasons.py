@@ -15,6 +15,7 @@ from bench.analysis.answer import (
     ModelsAnswer,
     Why,
 )
+from bench.report.content.notes import LEAST_SHARE
 from bench.report.words.formatting import TIMES, name_models, plural, ratio_range
 
 MOST_KINDS = 2
@@ -32,8 +33,9 @@ _KINDS = {
 
 def because(subject: str, why: Why) -> str:
     """What saves time, what costs it, in how many models; and what the profiles do not explain."""
-    saves = _strongest([effect for effect in why.effects if effect.amount.value < 0])
-    costs = _strongest([effect for effect in why.effects if effect.amount.value > 0])
+    named = [effect for effect in why.effects if abs(effect.share) >= LEAST_SHARE]
+    saves = _strongest([effect for effect in named if effect.amount.value < 0])
+    costs = _strongest([effect for effect in named if effect.amount.value > 0])
     models = len(why.models)
     sentences = []
     if saves or costs:
@@ -48,7 +50,7 @@ def because(subject: str, why: Why) -> str:
         where = f"in {plural(models, 'profiled model')}" if models > 1 else f"on {why.models[0]}"
         sentences.append(f"Of PyTorch's step {where}, {subject} {' and '.join(parts)}.")
     elif why.models:
-        sentences.append("The profiled steps show no kind of work that differs for sure.")
+        sentences.append("The profiled steps show no kind of work that differs for sure by 1 % or more.")
     for kind in saves:
         if kind == "matrix products" and why.mkl_held_back:
             maker = "which takes a slower path on a CPU that Intel did not make"
@@ -72,12 +74,8 @@ def _strongest(effects: Sequence[Effect]) -> dict[str, list[Effect]]:
 def _shares(effects: Sequence[Effect], models: int) -> str:
     """`4 to 8 %`, and in how many of the models if not in all."""
     shares = [abs(effect.share) for effect in effects]
-    words = " to ".join(dict.fromkeys(map(_percent, (min(shares), max(shares)))))
+    words = " to ".join(dict.fromkeys(f"{100 * share:.0f}" for share in (min(shares), max(shares))))
     return f"{words} %" if len(effects) == models else f"{words} % in {len(effects)} of them"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.0095 else f"{100 * share:.1f}"
 
 
 # What to do

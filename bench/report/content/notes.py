@@ -53,7 +53,7 @@ def limited_by(summaries: Sequence[BackendSummary]) -> list[str]:
 # Where time goes
 
 LEAST_SHARE = 0.01
-"""Share of a step: a short line leaves out what differs by less."""
+"""Share of a step: a short line and the answer leave out what differs by less."""
 
 MOST_KINDS = 3
 """Kinds of work that a sentence names: those that differ most, of those that differ for sure."""
@@ -65,8 +65,7 @@ def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
     for name, ratio_, step, difference in _differences(breakdowns, summaries):
         why = f"of a step of {milliseconds(step)}, {_parts(difference)}"
         if difference.distorted:
-            names = " and ".join(difference.distorted)
-            why = f"why is not known, since the profiled step of {names} is too far from the timed one"
+            why = _say_distorted(difference)
         sentences.append(f"{name} is {ratio(ratio_)} {breakdowns[0].backend}: {why}")
     return sentences
 
@@ -78,13 +77,18 @@ def certain_parts(
     notes = []
     for name, _, step, difference in _differences(breakdowns, summaries):
         parts = [
-            f"{kind} {_signed(amount).removesuffix(' ms')}"
+            f"{kind} {_signed(amount)}"
             for kind, amount in _clear_kinds(difference)
-            if not difference.distorted and abs(amount.value) >= LEAST_SHARE * (step or 0)
+            if abs(amount.value) >= LEAST_SHARE * (step or 0)
         ]
-        certain = ", ".join(parts) or "no kind of work differs for sure"
-        notes.append((name, f"of {milliseconds(step)} a step {certain}"))
+        certain = f"of {milliseconds(step)} a step {', '.join(parts) or 'no kind of work differs for sure'}"
+        notes.append((name, _say_distorted(difference) if difference.distorted else certain))
     return notes
+
+
+def _say_distorted(difference: Difference) -> str:
+    names = " and ".join(difference.distorted)
+    return f"why is not known, since the profiled step of {names} is too far from the timed one"
 
 
 def _differences(
