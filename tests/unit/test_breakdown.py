@@ -154,7 +154,7 @@ def test_sentences_name_what_differs_most_and_how_far_the_profile_can_be_trusted
         "not explained +8.0 ± 0.8 ms"
     ]
     assert certain_parts(one.breakdowns, one.summaries) == [
-        ("ortmodule", "of 200 ms a step matrix products −60 ± 1 ms, loss +12.0 ± 0.2 ms, host −10.0 ± 0.2 ms")
+        ("ortmodule", "of 200 ms/step matrix products −60 ± 1, loss +12.0 ± 0.2, host −10.0 ± 0.2 ms")
     ]
     (trust,) = coverage(one.breakdowns)
     assert trust == (

@@ -81,7 +81,9 @@ def certain_parts(
             for kind, amount in _clear_kinds(difference)
             if abs(amount.value) >= LEAST_SHARE * (step or 0)
         ]
-        certain = f"of {milliseconds(step)} a step {', '.join(parts) or 'no kind of work differs for sure'}"
+        # The unit after the last alone: each backend has one line of the terminal.
+        listed = ", ".join(parts).replace(" ms,", ",") or "no kind of work differs for sure"
+        certain = f"of {milliseconds(step)}/step {listed}"
         notes.append((name, _say_distorted(difference) if difference.distorted else certain))
     return notes
 
