@@ -20,7 +20,7 @@ from bench.measure.record.resume import FINAL
 from bench.report.files import files_of
 from bench.results import csv_files
 from bench.statistics.summary import summarise
-from bench.statistics.table_values import latest_overrides
+from bench.statistics.table_values import count_launches, latest_overrides
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(path: Path, places: Sequence[str]) -> int:
     rows = csv_files.read(path)
     given = latest_overrides(rows)
-    launches = rows.loc[rows["round"].notna(), "launch"].nunique()
+    launches = count_launches(rows)
     if not launches:
         raise UserError(f"{path} has no timed launch to explain", "measure with `make bench` first")
     base, anew = summarise(rows)[0], f"measure it anew with {rows['command'].iloc[-1]}"

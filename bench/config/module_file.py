@@ -22,7 +22,7 @@ def find_file(module: str) -> Path:
             f"model.module={module} does not name a class or function in a file",
             "write path/to/file.py:Name or package.module:Name",
         )
-    if is_path(place):
+    if names_file(place):
         if not Path(place).is_file():
             raise UserError(
                 f"model.module={module}: there is no file {Path(place).absolute()}",
@@ -44,7 +44,7 @@ def find_file(module: str) -> Path:
     )
 
 
-def is_path(place: str) -> bool:
+def names_file(place: str) -> bool:
     """Whether what stands before the colon is a file's path, and no module's name."""
     return place.endswith(".py") or "/" in place
 
@@ -57,7 +57,7 @@ def hash_code(module: str) -> dict[str, str]:
     """
     file = find_file(module)
     place = module.rpartition(":")[0]
-    if is_path(place):
+    if names_file(place):
         files = _imported_files(file)
     elif "." in place:
         folder = file.parents[place.count(".") - (file.name != "__init__.py")]

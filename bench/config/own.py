@@ -164,7 +164,7 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
     file, reason = Path(pretrained) / "config.json", "is not a folder"
     try:
         is_file, is_folder = file.is_file(), file.parent.is_dir()
-        is_hub_id = not (is_path(pretrained) or file.parent.exists())
+        is_hub_id = not (names_folder(pretrained) or file.parent.exists())
     except OSError as error:
         is_file, is_folder, is_hub_id = False, False, False
         reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
@@ -188,8 +188,8 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
     return found
 
 
-def is_path(place: str) -> bool:
-    """Whether this can be no id on the hub, `owner/name` or `name`."""
+def names_folder(place: str) -> bool:
+    """Whether this names a folder for sure, since no id on the hub (`owner/name` or `name`) looks like it."""
     return place.startswith((".", "/", "~")) or place.endswith("/") or place.count("/") > 1
 
 

@@ -20,6 +20,7 @@ from bench.report.content.notes import answer_about_target, certain_parts, group
 from bench.report.pages.comparison import render_terminal
 from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
+from bench.statistics.table_values import count_launches
 
 FEWEST_LAUNCHES = 4
 """The launches of measure=default. Fewer make a wide interval: Student's t is 3.2 with 4, 12.7 with 2."""
@@ -91,7 +92,7 @@ def suggest(
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
     verdicts = {outcome.verdict for _, outcome in _outcomes(comparison)}
     if spoiled or verdicts & {INCONCLUSIVE, ONE_LAUNCH}:
-        made = comparison.rows.loc[comparison.rows["round"].notna(), "launch"].nunique()
+        made = count_launches(comparison.rows)
         more = f"measure.launches={max(FEWEST_LAUNCHES, (3 if spoiled else 2) * made)}"
         again = replace_override(replace_override(overrides, more), "resume=true")
         command = re.sub("^python ", f"{this_python()} ", command_with(again, stacks.own()))

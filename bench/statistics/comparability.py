@@ -50,7 +50,8 @@ def find_inequalities(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
     own_batch = ours.distinct("batch_rule") == ["max"]
     unequal = []
     for column in MUST_EQUAL:
-        values, base = ours.distinct(column), theirs.distinct(column)
+        # Blank beside a number is a difference, too.
+        values, base = ours.distinct(column) or ["blank"], theirs.distinct(column) or ["blank"]
         if len({*values, *base}) > 1 and not (own_batch and column == "global_batch"):
             unequal.append(f"{column} {join_values(values)} (reference {join_values(base)})")
     for column in MAY_DIFFER:

@@ -19,6 +19,11 @@ def distinct_text(rows: pd.DataFrame, column: str) -> str:
     return "/".join(str(value) for value in values if str(value))
 
 
+def count_launches(rows: pd.DataFrame) -> int:
+    """How many launches have timed blocks."""
+    return rows.loc[rows["round"].notna(), "launch"].nunique()
+
+
 def at_largest_batch(rows: pd.DataFrame) -> bool:
     """Whether each backend was measured at its own largest micro-batch."""
     return "max" in set(rows["batch_rule"])

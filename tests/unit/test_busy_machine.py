@@ -65,7 +65,7 @@ def test_takers_are_those_whose_cpu_time_grew_the_largest_first() -> None:
     found = find_takers(before, after, 2.0, lambda pid: pid == 9)
     assert found == (CHROME, MAKE)
     assert describe_takers(found) == "chrome (pid 123) 80 % of a core, make (pid 7) 25 % of a core"
-    assert describe_takers(()) == "none that can be seen from here"
+    assert describe_takers(()) == "which ones cannot be seen from here"
 
 
 def test_a_process_that_got_an_ended_one_s_id_is_another_process() -> None:

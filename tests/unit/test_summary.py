@@ -189,6 +189,7 @@ def test_what_a_backend_may_have_otherwise_is_named_beside_its_speedup(
         ({"workload": workload(parameters=6_960_768)}, "parameters 6960768 (reference 4416698)"),
         ({"workload": workload(micro_batch=8)}, "global_batch 32 (reference 16)"),
         ({"workload": workload(seq_len=64)}, "seq_len 64 (reference 128)"),
+        ({"workload": workload(memory_limit_gib=4.0)}, "memory_limit_gib 4 (reference blank)"),
         (
             {"workload": workload(world_size=4, micro_batch=2)},
             "world_size 4 (reference 2)",

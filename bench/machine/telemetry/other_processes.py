@@ -88,7 +88,7 @@ def find_takers(
 
 def describe_takers(takers: Collection[Taker]) -> str:
     """Return `chrome (pid 123) 80 % of a core, make (pid 7) 20 % of a core`."""
-    return ", ".join(map(str, takers)) or "none that can be seen from here"
+    return ", ".join(map(str, takers)) or "which ones cannot be seen from here"
 
 
 def read_processes() -> dict[Key, Process]:

@@ -184,7 +184,7 @@ def _check_folders(config: Config) -> None:
         ("data.path", config.data.path, "a folder or file of data"),
         ("data.processor", config.data.processor, "a folder that save_pretrained wrote"),
     ):
-        if place is None or not own.is_path(place):
+        if place is None or not own.names_folder(place):
             continue  # it can be the id of something on the hub, `owner/name`
         try:
             there = Path(place).exists()

@@ -15,7 +15,7 @@ from bench.report.content.models import choose_backends, panels_of, showable
 from bench.report.content.quantities import ENERGY, SPEEDUP, Quantity, Ratio
 from bench.report.words.formatting import enumerated, one_line, plural
 from bench.statistics.summary import BackendSummary
-from bench.statistics.table_values import distinct_text
+from bench.statistics.table_values import count_launches, distinct_text
 
 _STATUS_WORDS = {"oom": "out of memory", "timeout": "timed out", "untimed": "not timed"}
 """Statuses that are not words themselves."""
@@ -194,7 +194,7 @@ def machine_and_workload(chart: ModelChart) -> list[str]:
         for name, value in parts[0].items()
         if name != "size" and {workload[name] for workload in parts} == {value}
     ]
-    launches = {int(comparison.rows["launch"].max()) for comparison in comparisons}
+    launches = {count_launches(comparison.rows) for comparison in comparisons}
     few, many = min(launches), max(launches)
     extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
     own_words = f"{enumerated(own)} {'are' if len(own) > 1 else 'is'} each model's own" if own else ""

@@ -23,7 +23,7 @@ import torch
 from transformers.utils import ModelOutput
 
 from bench.config.model import Model
-from bench.config.module_file import find_file, is_path
+from bench.config.module_file import find_file, names_file
 from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.child import in_a_line
@@ -86,7 +86,7 @@ def load(where: str) -> UserCode:
     place, _, name = where.rpartition(":")
     file = find_file(where)
     with naming_failure(f"importing model.module={where} fails"):
-        if is_path(place):
+        if names_file(place):
             imported = _import_file(file)
         else:
             sys.path.append(str(Path.cwd()))  # where the command was typed, as for a path
