@@ -44,7 +44,9 @@ def register() -> None:
         "mini_size": lambda pretrained, module: (
             MINI if module is None and own.is_random(pretrained) else PUBLISHED
         ),
-        "full_lengths": lambda module: "full" if module is None else Data.lengths,
+        "full_lengths": lambda module, data: (
+            "full" if (module, data) == (None, "synthetic") else Data.lengths
+        ),
         "default_precision": lambda device: hardware.default_precision(device or hardware.default_device()),
         "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
         "default_reference": choose_reference,

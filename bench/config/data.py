@@ -9,6 +9,12 @@ from bench.errors import UserError
 LOADER_SETTINGS = ("workers", "pinned_memory")
 """How batches are prepared, which changes none of them; a backend may have its own."""
 
+OF_NAMES = {
+    "synthetic": ("batches", "lengths", "min_length_share"),
+    "hf": ("path", "subset", "split", "columns", "processor", *LOADER_SETTINGS),
+}
+"""By `Data.name`: the settings that have an effect with it alone."""
+
 
 @dataclass(kw_only=True)
 class Data:
@@ -49,7 +55,24 @@ class Data:
             )
 
     def check_source(self) -> None:
-        """Refuse a dataset that is not named, or has no processor: once the model is known to take one."""
+        """Refuse what has no effect, a dataset that is not named, or has no processor.
+
+        It is called once the model is known to take such data.
+        """
+        usual = Data(name=self.name)
+        for name, keys in OF_NAMES.items():
+            changed = [key for key in keys if getattr(self, key) != getattr(usual, key)]
+            if changed and name != self.name:
+                raise UserError(
+                    f"data.{changed[0]}={getattr(self, changed[0])} has no effect with data={self.name}",
+                    f"leave it out, or choose data={name}",
+                )
+        share = self.min_length_share
+        if self.lengths != usual.lengths and share != usual.min_length_share:
+            raise UserError(
+                f"data.min_length_share={share:g} has no effect with data.lengths={self.lengths}",
+                f"leave it out, or choose data.lengths={usual.lengths}",
+            )
         if self.name == "hf" and self.path is None:
             raise UserError("data=hf needs a dataset", "set data.path=… to a folder or a hub id")
         if self.name == "hf" and self.processor is None:

@@ -285,12 +285,13 @@ class Config:
                 f"model.module={module}",
                 "leave data out, and read the data in example_batch",
             )
-        if self.data.lengths != Data.lengths:
-            raise UserError(
-                f"data.lengths={self.data.lengths} has no effect on model.module={module}, whose samples "
-                "example_batch makes",
-                "leave it out",
-            )
+        for key in ("lengths", "min_length_share"):
+            if getattr(self.data, key) != getattr(Data, key):
+                raise UserError(
+                    f"data.{key}={getattr(self.data, key)} has no effect on model.module={module}, whose "
+                    "samples example_batch makes",
+                    "leave it out",
+                )
         for name in self.backends:
             if self.attention_of(name) not in ("eager", choices.BEST_ATTENTION):
                 raise UserError(

@@ -176,6 +176,25 @@ def test_a_dataset_needs_a_place_and_a_processor() -> None:
         compose(["data=hf", "data.path=my/data"])
 
 
+@pytest.mark.parametrize(
+    ("overrides", "remedy"),
+    [
+        (["data.path=my/data"], "choose data=hf"),
+        (["data.processor=my/words"], "choose data=hf"),
+        (["data.split=test"], "choose data=hf"),
+        (["data.workers=2"], "choose data=hf"),
+        (["data.workers=2", "data=python_docs"], "choose data=hf"),
+        (["data.batches=4", "data=python_docs"], "choose data=synthetic"),
+        (["data.lengths=full", "data=hf", "data.path=x", "data.processor=y"], "choose data=synthetic"),
+        (["data.min_length_share=0.9", "data.lengths=full"], "choose data.lengths=uniform"),
+    ],
+)
+def test_a_setting_of_other_data_is_refused(overrides: list[str], remedy: str) -> None:
+    key, value = overrides[0].split("=")
+    assert f"{key}={value} has no effect with data" in (said := refusal("device=cpu", *overrides))
+    assert said.endswith(f"leave it out, or {remedy}.")
+
+
 def test_the_processor_is_that_of_the_pretrained_model_unless_set() -> None:
     config = compose(["model=bert-mini", "data=hf", "data.path=my/data", "model.pretrained=their/model"])
     assert config.data.processor == "their/model"

@@ -118,6 +118,8 @@ def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None
         (["model.module=net.py:Net", "data=python_docs"], "read the data in example_batch"),
         (["model.module=net.py:Net", "data=hf"], "leave data out, and read the data in example_batch"),
         (["model.module=net.py:Net", "data.lengths=full"], "data.lengths=full has no effect"),
+        (["model.module=net.py:Net", "data.min_length_share=0.9"], "data.min_length_share=0.9 has no effect"),
+        (["model.module=net.py:Net", "data.path=my/data"], "data.path=my/data has no effect"),
         (["model.module=net.py:Net", "measure=converge"], "has none; leave measure=converge out"),
         (["model.module=net.py:Net", "attention=sdpa"], "computes its attention itself"),
         (["model.module=net.py:Net", "backend=[pytorch,pytorch_sdpa]"], "backends.pytorch_sdpa cannot set"),
@@ -134,6 +136,8 @@ def test_experiments_with_full_samples_take_a_module(experiment: str) -> None:
     line = [f"experiment={experiment}", "device=cpu", "backend=[pytorch]"]
     assert compose([*line, "model=bert-tiny"]).data.lengths == "full"
     assert compose([*line, "model.module=net.py:Net"]).data.lengths == "uniform"
+    theirs = ["data=hf", "data.path=x", "data.processor=y"]
+    assert compose([*line, "model=bert-tiny", *theirs]).data.lengths == "uniform"
 
 
 @pytest.mark.parametrize("experiment", ["matrix", "choices"])
