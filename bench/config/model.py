@@ -8,7 +8,7 @@ from bench.config import own
 from bench.config.choices import OF_CLASSES, OF_TOKENS, OWN_TASK, TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
-from bench.config.sizes import PUBLISHED, check_size
+from bench.config.sizes import MINI, PUBLISHED, check_mini, check_size
 from bench.errors import UserError
 from bench.machine.environment import digest
 
@@ -67,6 +67,8 @@ class Model:
                 "leave one of them out",
             )
         check_size(self.name, self.dimensions, self.size)
+        if self.size == MINI:
+            check_mini(self.name, self.config)
         known = own.is_random(self.pretrained) and "id2label" not in self.dimensions
         self.check_labels(self.dimensions.get("num_labels", 2 if known else None))
 

@@ -4,9 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.config import layers, mini
+from bench.config.choices import CONF
 from bench.errors import UserError
 
 PUBLISHED, MINI = "published", "mini"
+
+CHANGED = "changed"
+"""In results, the size of a shipped model whose file's configuration the user has changed."""
+
+OF_LABELS = {"num_labels", "problem_type"}
+"""Keys that fit a head to a user's labels; the model is the published one with any of them."""
 
 
 def check_size(name: str, config: Mapping[str, Any], size: str) -> None:
@@ -21,9 +28,36 @@ def check_size(name: str, config: Mapping[str, Any], size: str) -> None:
         )
 
 
+def check_mini(name: str, config: Mapping[str, Any]) -> None:
+    """Refuse what a user has changed of a shipped model, and the miniature changes once more."""
+    shipped, small = read_shipped(name), mini.shrink(config)
+    for key, value in config.items():
+        if shipped and value != shipped["config"].get(key) and small[key] != value:
+            made = f"which makes it {small[key]}"
+            raise UserError(
+                f"model.config.{key}={value} has no effect with model.size={MINI}, {made}",
+                "leave one of them out",
+            )
+
+
 def resize(config: Mapping[str, Any], size: str) -> dict[str, Any]:
     """Return the published configuration at a size that `check_size` allows; the argument stays as it is."""
     number = layers.parse(size)
     if number is not None:
         return layers.keep(config, number)
     return mini.shrink(config) if size == MINI else dict(config)
+
+
+def read_shipped(name: str) -> dict[str, Any] | None:
+    """Return what conf/model/NAME.yaml says; None if there is no such file."""
+    from omegaconf import OmegaConf  # not for `make doctor`, which runs where nothing is installed
+
+    file = CONF / "model" / f"{name}.yaml"
+    return dict(OmegaConf.load(file)) if file.exists() else None  # type: ignore[arg-type]
+
+
+def is_changed(shipped: Mapping[str, Any], architecture: str | None, config: Mapping[str, Any]) -> bool:
+    """Whether a model of a shipped file's name is another than the file describes."""
+    known = shipped["config"]
+    changed = {key for key in known.keys() | config.keys() if known.get(key) != config.get(key)}
+    return architecture != shipped["architecture"] or not changed <= OF_LABELS

@@ -16,7 +16,7 @@ DTYPES = {
     "stack": TEXT,
     "device": TEXT,
     "model": TEXT,
-    "size": TEXT,  # published, mini, layers:N, pretrained, or random weights of a config.json
+    "size": TEXT,  # published, changed, mini, layers:N, pretrained, or random weights of a config.json
     "layers": WHOLE,  # of the deepest stack; blank where the configuration does not say
     "published_layers": WHOLE,  # of the same stack in the model as published
     "parameters": WHOLE,

@@ -8,7 +8,7 @@ from pandas.api.types import is_integer_dtype
 
 from bench.results.column_arrays import ColumnArrays
 
-MINI = "mini"
+OTHER_THAN_PUBLISHED = ("mini", "changed")
 
 
 def distinct_text(rows: pd.DataFrame, column: str) -> str:
@@ -34,9 +34,9 @@ def model_label(model: str, size: str, layers: Any, published_layers: Any) -> st
 
     The last two columns are blank where the configuration does not say.
     """
-    if size != MINI and not size.startswith("layers:"):  # published, or somebody's own
+    if size not in OTHER_THAN_PUBLISHED and not size.startswith("layers:"):  # published, or somebody's own
         return model
-    if size == MINI or pd.isna(layers) or pd.isna(published_layers):
+    if size in OTHER_THAN_PUBLISHED or pd.isna(layers) or pd.isna(published_layers):
         return f"{model}, {size}"
     return f"{model}, {int(layers)} of {int(published_layers)} layers"
 

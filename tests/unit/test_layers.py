@@ -46,11 +46,19 @@ def test_stages_of_a_hierarchy_share_the_layers(number: int, depths: list[int]) 
         ("layers:24", "would leave out nothing"),
         ("layers:25", "asks for more than the 24 layers"),
         ("half", "is not known"),
+        ("mini model.config.num_hidden_layers=12", "num_hidden_layers=12 has no effect .* which makes it 2"),
+        ("mini model.config.hidden_size=512", "hidden_size=512 has no effect with model.size=mini"),
+        ("mini ++model.config.vocab_size=5000", "vocab_size=5000 has no effect with model.size=mini"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(size: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        compose(["model=bert-large", "device=cpu", f"model.size={size}"])
+        compose(["model=bert-large", "device=cpu", *f"model.size={size}".split()])
+
+
+def test_a_miniature_takes_what_it_would_not_change() -> None:
+    line = ["model=bert-large", "device=cpu", "model.size=mini", "model.config.num_hidden_layers=1"]
+    assert resize(compose(line).model.config, "mini")["num_hidden_layers"] == 1
 
 
 def test_every_stage_needs_a_layer() -> None:
@@ -77,5 +85,6 @@ def test_a_label_never_hides_what_was_left_out() -> None:
     assert model_label("bert-large", "published", 24, 24) == "bert-large"
     assert model_label("bert-large", "layers:6", 6, 24) == "bert-large, 6 of 24 layers"
     assert model_label("bert-large", "mini", 2, 24) == "bert-large, mini"
+    assert model_label("bert-large", "changed", 24, 24) == "bert-large, changed"
     for size in ("pretrained", "random weights"):  # somebody's own, of which nothing was left out
         assert model_label("ck-gpt", size, 2, 2) == model_label("ck-gpt", size, None, None) == "ck-gpt"

@@ -175,3 +175,24 @@ def test_the_log_of_a_search_is_that_of_its_last_trial(tmp_path: Path) -> None:
         os.utime(log, (number, number))
     assert output.log_of("pytorch", SEARCH) == log
     assert output.log_of("pytorch", timed(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "size", "published_layers"),
+    [
+        ([], "published", 24),
+        (["++model.config.num_labels=3"], "published", 24),
+        (["model.config.num_hidden_layers=2"], "changed", 24),
+        (["++model.config.hidden_dropout_prob=0"], "changed", 24),
+        (["++model.config.attention_probs_dropout_prob=0"], "changed", 24),
+        (["model.size=layers:6"], "layers:6", 24),
+        (["model.size=layers:6", "model.config.hidden_size=512"], "changed", 24),
+        (["model.size=mini", "++model.config.hidden_dropout_prob=0"], "mini", 24),
+    ],
+)
+def test_a_shipped_model_with_other_dimensions_is_not_the_published_one(
+    overrides: list[str], size: str, published_layers: int
+) -> None:
+    line = ["model=bert-large", "device=cpu", "device.world_size=2", "backend=[pytorch]"]
+    workload = plan_of(compose([*line, *overrides])).records["pytorch"].workload
+    assert (workload.size, workload.published_layers) == (size, published_layers)

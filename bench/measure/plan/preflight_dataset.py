@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config import own, python_docs, sizes
-from bench.config.choices import CONF, PREPARED
+from bench.config.choices import PREPARED
 from bench.config.module_file import find_file
 from bench.config.schema import Config, global_batch
 from bench.errors import UserError
@@ -34,10 +34,8 @@ def check_model(config: Config) -> None:
 
     Also a task or checkpointing that the architecture lacks. A shipped file is known; ranks check once more.
     """
-    import yaml  # type: ignore[import-untyped]  # not for `make doctor`, which runs where nothing is installed
-
-    model, shipped = config.model, CONF / "model" / f"{config.model.name}.yaml"
-    known = yaml.safe_load(shipped.read_text(encoding="utf-8")) if shipped.exists() else {}
+    model = config.model
+    known = sizes.read_shipped(model.name) or {}
     checkpointing = config.checkpointing_of(config.reference)
     is_shipped = known.get("task") == model.task and model.config.keys() <= known["config"].keys()
     if model.module is not None or (model.pretrained is None and is_shipped and not checkpointing):

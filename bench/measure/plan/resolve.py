@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from bench.config import identity, layers, own, python_docs, sizes
 from bench.config.choices import BEST_ATTENTION, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
@@ -181,6 +182,7 @@ def _first_records(
 def _workload(config: Config, spec: WorkerSpec) -> Workload:
     """What a backend trains, as far as it is known before there is a model."""
     model, data = spec.model, spec.data
+    shipped = sizes.read_shipped(model.name) if model.pretrained is None else None
     return Workload(
         model=model.name,
         task=model.describe_task(),
@@ -190,9 +192,9 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
         micro_batch=spec.micro_batch,
         grad_accum=spec.grad_accum,
         seq_len=spec.seq_len,
-        size=_describe_size(model),
+        size=_describe_size(model, shipped),
         layers=layers.count(sizes.resize(model.dimensions, model.size)),
-        published_layers=layers.count(model.dimensions),
+        published_layers=layers.count(shipped["config"] if shipped else model.dimensions),
         data=_describe_data(data) if model.module is None else "example_batch",
         lengths=data.lengths if data.name == "synthetic" and model.module is None else "",
         loader=data.loader_on(spec.device),
@@ -204,8 +206,13 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
     )
 
 
-def _describe_size(model: Model) -> str:
-    """`model.size`; of a checkpoint or a folder with a config.json alone, where its weights come from."""
+def _describe_size(model: Model, shipped: Mapping[str, Any] | None) -> str:
+    """`model.size`, or that a shipped model was changed.
+
+    Of a checkpoint or a folder with a config.json alone, where its weights come from.
+    """
+    if shipped and model.size != sizes.MINI and sizes.is_changed(shipped, model.architecture, model.config):
+        return sizes.CHANGED
     if model.pretrained is None or model.size != sizes.PUBLISHED:
         return model.size
     return "random weights" if own.is_random(model.pretrained) else "pretrained"
