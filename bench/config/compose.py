@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -133,6 +134,8 @@ def check_overrides(overrides: Sequence[str]) -> None:
         group, line = override.key_or_group, override.input_line
         if not group:
             raise UserError(f"{line} has no key", "write key=value")
+        if group == "hydra.searchpath":
+            _check_names(override.value())
         if group not in groups:
             continue
         if override.is_delete():
@@ -144,6 +147,16 @@ def check_overrides(overrides: Sequence[str]) -> None:
         sweeps = override.is_sweep_override()
         for choice in override.sweep_iterator() if sweeps else [override.value()]:
             _check_choice(group, choice, overrides)
+
+
+def _check_names(places: Sequence[Any]) -> None:
+    """Refuse a file in a user's folder that Hydra would not read, since it reads the shipped one first."""
+    for folder in (Path(str(place).removeprefix("file://")) for place in places):
+        for file in folder.glob("*/*.yaml"):
+            if (CONF / file.relative_to(folder)).exists():
+                raise UserError(
+                    f"{file} is not read, since a shipped file has its name", "give it another name"
+                )
 
 
 def _check_trackers(values: Mapping[str, Any]) -> None:

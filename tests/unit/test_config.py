@@ -884,6 +884,13 @@ def test_a_folder_of_the_user_adds_models(folder: Path) -> None:
     assert (config.model.name, config.seq_len, config.model.pretrained) == ("mine", 16, None)
 
 
+def test_a_file_of_the_users_with_a_shipped_name_is_refused(folder: Path) -> None:
+    (folder / "model/bert-tiny.yaml").write_text(OWN_MODEL)
+    assert refusal(f"hydra.searchpath=[file://{folder}]", "model=gpt2") == (
+        f"{folder}/model/bert-tiny.yaml is not read, since a shipped file has its name; give it another name."
+    )
+
+
 def test_the_choices_include_the_users(folder: Path) -> None:
     (folder / "model/mine.yaml").write_text(OWN_MODEL)
     choices = ", ".join(sorted([*MODELS, "mine"]))
