@@ -68,7 +68,7 @@ class Model:
             )
         check_size(self.name, self.dimensions, self.size)
         if self.size == MINI:
-            check_mini(self.name, self.config)
+            check_mini(self.name, self.config, micro_batch=self.micro_batch, seq_len=self.seq_len)
         known = own.is_random(self.pretrained) and "id2label" not in self.dimensions
         self.check_labels(self.dimensions.get("num_labels", 2 if known else None))
 

@@ -48,6 +48,7 @@ def test_stages_of_a_hierarchy_share_the_layers(number: int, depths: list[int]) 
         ("half", "is not known"),
         ("mini model.config.num_hidden_layers=12", "num_hidden_layers=12 has no effect .* which makes it 2"),
         ("mini model.config.hidden_size=512", "hidden_size=512 has no effect with model.size=mini"),
+        ("mini model.micro_batch=16", "model.micro_batch=16 has no meaning .* set micro_batch=16"),
         ("mini ++model.config.vocab_size=5000", "vocab_size=5000 has no effect with model.size=mini"),
     ],
 )
