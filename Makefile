@@ -104,7 +104,7 @@ claims: setup ## measure what the published claims speak of, as far as a CPU can
 ## ARGS="parts=loader" measures one part of conf/sweeps/claims.yaml; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.sweeps claims $(ARGS)
 
-matrix: setup ## find out which backend trains which model on this machine, in about an hour
+matrix: setup ## find out which backend trains which model on this machine, in more than two hours
 ## MODEL=gpt2,bert-large tries only these; ARGS=resume=true continues an interrupted run
 	@$(PYTHON) -m bench.setup --stack modern $(SETUP_ARGS)
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)

@@ -31,7 +31,7 @@ from tests.support.reports import section_of
 pytestmark = pytest.mark.once
 
 PLACES = ("bench", "conf", "containers", "docs", "reports", "requirements", "results", "tests")
-GENERATED = ("results/runs", "results/tracking", ".venv")
+GENERATED = ("results/runs/cuda-cache", ".venv")
 """What is not in a checkout until something has been run."""
 
 PLACEHOLDER = re.compile(r"[<…]|NAME")
