@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.steadiness.products import is_held_back_by_mkl
+from bench.config.choices import OTHER_UPDATES
 from bench.statistics.intervals import Amount, Speedup, verdict
 from bench.statistics.summary import PYTORCH, BackendSummary
 
@@ -201,14 +202,19 @@ def has_several_pytorch(results: ComparisonResults) -> bool:
     """Whether the fastest PyTorch is one of several: the only one is no best.
 
     A backend that makes the same choices as another is not another one, nor is one in a loop of somebody's
-    that is timed for its own sake.
+    that is timed for its own sake, or one that makes another update or rounds otherwise.
     """
     may_be_best = (
         summary
         for summary in results.summaries
         if summary.engine in PYTORCH and summary.status == "ok" and summary.loop in ("", "bare")
+        if _work(summary) == _work(results.summaries[0])
     )
     return len({_choices(summary) for summary in may_be_best}) > 1
+
+
+def _work(summary: BackendSummary) -> tuple[str, str]:
+    return summary.optimizer if summary.optimizer in OTHER_UPDATES else "", summary.precision
 
 
 def _choices(summary: BackendSummary) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ it differs from its last commit. Files that are the same on both sides are only 
 Files that differ in their seed alone are compared as one: the seeds are the sample. A file that BASE does
 not have is shown beside the same comparison on other machines, which is no verdict.
 
-Exit status: 0 nothing became worse, 1 a regression (beyond its tolerance in conf/tolerances.yaml with an
-interval that excludes no change, or a backend that no longer runs), 2 a damaged file, or files that cannot be
-compared.
+Exit status: 0 nothing became worse beyond its tolerance (conf/tolerances.yaml), 1 a regression (beyond it
+with an interval that excludes no change, or a backend that no longer runs), 2 a damaged file, or files that
+cannot be compared.
 """
 
 import argparse

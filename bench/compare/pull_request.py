@@ -6,8 +6,8 @@ the one that the pull request of GITHUB_EVENT_PATH is to be merged into. A base 
 fetched. It prints the Markdown, adds it to GITHUB_STEP_SUMMARY where that is set, and with --comment true
 keeps it as one comment of the pull request, by GitHub's own command gh.
 
-Exit status: that of python -m bench.compare. 0: nothing became worse, or no results file has changed; 1: a
-regression; 2: something could not be compared.
+Exit status: that of python -m bench.compare. 0: nothing became worse beyond its tolerance, or no results file
+has changed; 1: a regression; 2: something could not be compared.
 """
 
 import json
@@ -31,8 +31,8 @@ HARNESS = Path(__file__).resolve().parents[2]
 NO_TABLE = "Nothing to compare: no results file that the base has was changed."
 
 HEADLINES = {
-    0: "Nothing became worse.",
-    1: "**Regression:** something became worse, or no longer runs.",
+    0: "Nothing became worse beyond its tolerance.",
+    1: "**Regression:** something became worse beyond its tolerance, or no longer runs.",
     2: "**Not everything could be compared.**",
 }
 

@@ -69,7 +69,7 @@ def test_a_measurement_of_the_same_is_no_regression(checkout: Path) -> None:
     write_results(A, two_backends(seed=2))
     ran = run_script("--base", "HEAD")
     assert ran.returncode == 0, ran.stderr
-    assert "Nothing became worse." in ran.stdout
+    assert "\n\nNothing became worse beyond its tolerance.\n\n" in ran.stdout
     assert " same " in line_of(ran.stdout, "ortmodule")
 
 

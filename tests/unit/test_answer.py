@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import find_settings
 from tests.support.answers import OTHER_CPU, UNDECIDED, answer, answers, compared, first_sentence
 from tests.support.factories import ENVIRONMENT, workload
@@ -202,6 +203,10 @@ def test_the_same_pytorch_again_or_in_another_loop_is_no_other_one() -> None:
     assert "best PyTorch" not in first_sentence(loops)
     fused = compared("gpt2", seconds)
     assert "only pytorch was" not in answer(fused).to_do
+    for column, other in (("optimizer", "adafactor"), ("precision", "bf16")):
+        other_work = compared("gpt2", seconds)
+        other_work.rows.loc[other_work.rows["backend"] == "pytorch_fused", column] = other
+        assert "only pytorch was" in answer(other_work).to_do, f"with {other} it cannot be the best"
 
 
 def test_the_only_pytorch_is_not_called_the_best() -> None:
@@ -229,6 +234,22 @@ def test_the_full_path_of_mkl_is_a_count_of_its_own_and_takes_the_advice_back() 
         "the speed of plain "
         "PyTorch with that path on GPT-2."
     )
+
+
+def test_what_the_best_pytorch_alone_wins_with_the_full_path_is_said_to_need_both() -> None:
+    seconds = {"pytorch": 2.0, "pytorch_fused": 2.0, "ortmodule": 1.6}
+
+    def both(model: str, plain: float) -> list[ReportedComparison]:
+        there = seconds | {"pytorch": plain, "pytorch_fused": 1.25}
+        return [compared(model, seconds), compared(model, there, stem="full", blas="full")]
+
+    won, lost = both("gpt2", 2.0), both("bert-large", 1.5)
+    begin = "Give PyTorch MKL's full path (device.blas=full; docs/methodology.md, Fairness): "
+    of_bert = "with it ONNX Runtime is not faster on BERT-Large"
+    of_gpt2 = "with it and PyTorch at its best, ONNX Runtime is not faster on GPT-2"
+    assert answer(*won).to_do.startswith(f"{begin}{of_gpt2}. ")
+    assert answer(*lost).to_do.startswith(f"{begin}{of_bert}. ")
+    assert answer(*won, *lost).to_do.startswith(f"{begin}{of_bert}; {of_gpt2}. ")
 
 
 def test_models_that_mkl_holds_back_are_measured_with_its_full_path_before_anybody_switches() -> None:

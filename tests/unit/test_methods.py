@@ -227,7 +227,7 @@ def test_what_lies_beyond_the_axis_is_cut_there_and_has_its_number(tmp_path: Pat
 
 def test_claims_are_tested_within_a_comparison_of_methods() -> None:
     verdicts = {finding.claim.id: finding.verdict for finding in judge_claims([guided()])}
-    assert verdicts["accumulation-slows"] == "reproduced"
+    assert verdicts["accumulation-slows"] == "partly", "slower, and 1 MiB is no difference of peaks"
     assert verdicts["checkpointing-20"] == "reproduced", "0.8 times the speed, half the memory"
     assert verdicts["adafactor-4-bytes"] == "contradicted", "0.005 bytes"
     eight_bits = launches("pytorch_8bit", 2.0, 300, state=2100, optimizer="adamw_8bit_bitsandbytes")

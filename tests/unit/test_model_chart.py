@@ -12,7 +12,7 @@ from bench.report.content.kinds import DECODERS, ENCODER_DECODERS, ENCODERS, OWN
 from bench.report.content.models import choose_backends, choose_models, choose_one_of_each_model
 from bench.report.content.quantities import ENERGY, MEMORY
 from bench.report.figures import models
-from bench.report.figures.breakdown_chart import breakdown_chart, step_bars
+from bench.report.figures.breakdown_chart import breakdown_chart, describe_steps, step_bars
 from bench.report.figures.model_chart import ModelChart, ModelLine, hardware_of, model_chart
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
@@ -271,3 +271,17 @@ def test_a_breakdown_is_over_the_reference_s_timed_step(tmp_path: Path) -> None:
     assert [bar.backend for bar in failed] == ["pytorch", "pytorch_best", "ortmodule"]
     with pytest.raises(UserError, match=r"measure\.explain=true"):
         breakdown_chart(eleven("t5-large"))
+
+
+def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_the_text_says_so(tmp_path: Path) -> None:
+    models = (BY_NAME["gpt2"],)
+    paths = write(tmp_path, models)
+    write_breakdowns(tmp_path, models, profiled={"ortmodule": 1.5})
+    chart = breakdown_chart([*map(read_comparison, paths)])
+    bars = {bar.backend: bar for bar in step_bars(chart, line_of(chart, "gpt2"))}
+    assert bars["ortmodule"].timed == pytest.approx(1 / 0.8)
+    assert [name for name, bar in bars.items() if not bar.parts] == ["ortmodule"]
+    words = describe_steps(chart)
+    step = "of the reference's step"
+    assert f"gpt2, pytorch: 1.00× {step}; parts, over the reference's step: matrix products 60 %," in words
+    assert f"gpt2, ortmodule: 1.25× {step}; profile too far from the timed step." in words

@@ -43,7 +43,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of eleven results files with their breakdowns."""
     folder = tmp_path_factory.mktemp("eleven")
     write(folder)
-    write_breakdowns(folder)
+    write_breakdowns(folder, profiled={"ortmodule_zero1": 1.5})
     return folder
 
 
@@ -223,13 +223,13 @@ def test_the_svg_has_a_text_alternative_the_width_and_the_theme_that_were_asked_
 def test_memory_and_breakdown_are_drawn_by_the_same_command(files: Path, tmp_path: Path, of: str) -> None:
     path = tmp_path / "x.svg"
     assert command.main(["figure", str(files), "--out", str(path), "--of", of, "--title", ""]) == 0
-    words = " ".join(svg_texts(path))
-    assert {"memory": "0.71×", "breakdown": "matrix products"}[of] in words
+    assert {"memory": "0.71×", "breakdown": "matrix products"}[of] in " ".join(svg_texts(path))
 
 
 def test_in_a_column_of_a_paper_backends_are_named_in_full(eleven: list[ReportedComparison]) -> None:
     words = {text.get_text() for text in texts_of(of_breakdown(eleven, 3.3))}
     assert {"pytorch", "ortmodule", "ortmodule_zero1"} <= words
+    assert any(text.startswith("profile too") for text in words), "where ortmodule_zero1 would have a bar"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from bench.analysis.answer import (
     SAME,
     SLOWER,
     VERDICTS,
+    BackendAnswer,
     BestPyTorch,
     Effect,
     ModelsAnswer,
@@ -110,10 +111,8 @@ def advise(answer: ModelsAnswer, subject: str) -> str:
     not_tried = set(answer.held_back_by_mkl) - {outcome.model for outcome in backend.full_path}
     untried = [model for model in faster if model in not_tried]
     pays = [model for model in faster if model not in not_tried]
-    # models on which it is faster as installed, but not with MKL's full path
-    faster_as_installed = {each.model for each in backend.over_reference if each.verdict == FASTER}
-    lost = dict.fromkeys(outcome.model for outcome in with_path if outcome.verdict in (SAME, SLOWER))
-    held_back = [model for model in lost if model in faster_as_installed and model in others]
+    lost = _lost_with_path(backend)
+    held_back = [model for models in lost.values() for model in models]
     undecided = [model for model in others if verdicts[model] <= {FASTER, INCONCLUSIVE}]
     steps = []
     if pays:
@@ -124,10 +123,9 @@ def advise(answer: ModelsAnswer, subject: str) -> str:
             "slower path may be all that it gains."
         )
     if held_back:
-        steps.append(
-            "Give PyTorch MKL's full path (device.blas=full; docs/methodology.md, Fairness): with it "
-            f"{subject} is not faster on {name_models(held_back)}."
-        )
+        path = "Give PyTorch MKL's full path (device.blas=full; docs/methodology.md, Fairness)"
+        parts = [f"{begin} {subject} is not faster on {name_models(on)}" for begin, on in lost.items() if on]
+        steps.append(f"{path}: {'; '.join(parts)}.")
     best_there = [best for best in answer.best_with_full_path if best.outcome.model in held_back]
     best_here = [best for best in answer.best if best.outcome.model in set(others) - set(held_back)]
     steps += _use_best(best_there, than="plain PyTorch with that path", after_others=bool(faster))
@@ -138,6 +136,17 @@ def advise(answer: ModelsAnswer, subject: str) -> str:
     if undecided:
         steps.append(f"Measure more launches of {name_models(undecided)} (measure=thorough).")
     return " ".join(steps) or f"Keep {answer.reference}."
+
+
+def _lost_with_path(backend: BackendAnswer) -> dict[str, list[str]]:
+    """Models on which it is faster as installed, but not with MKL's full path; by what else that takes."""
+    faster = {each.model for each in backend.over_reference if each.verdict == FASTER}
+    plain, best = (
+        [each.model for each in outcomes if each.verdict in (SAME, SLOWER) and each.model in faster]
+        for outcomes in (backend.full_path, backend.full_path_over_best)
+    )
+    of_best = [model for model in best if model not in plain]
+    return {"with it": plain, "with it and PyTorch at its best,": of_best}
 
 
 def _use_best(bests: Sequence[BestPyTorch], *, than: str, after_others: bool) -> list[str]:

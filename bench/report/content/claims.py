@@ -24,11 +24,6 @@ class JudgedClaim:
     answers: Sequence[ClaimAnswer] = ()  # those of the comparisons that test it
 
     @property
-    def machines(self) -> int:
-        """On how many machines it was tested."""
-        return len({answer.comparison.machine_key for answer in self.answers})
-
-    @property
     def commands(self) -> list[str]:
         """The commands that measured the comparisons, each once."""
         return list(dict.fromkeys(filter(None, (answer.comparison.command for answer in self.answers))))
@@ -66,13 +61,21 @@ def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
 
 def verdict_words(finding: JudgedClaim) -> str:
     """The verdict, and how far it was tried: what does not hold on one machine may hold on another."""
-    machines = f"{finding.machines} machines that were tried"
-    holds, holds_not = f"holds on all {machines}", f"holds on none of {machines}"
-    if finding.machines < 2:
-        holds, holds_not = "holds here", "does not hold here"
-    known = {REPRODUCED: holds, PARTLY: "holds in part", CONTRADICTED: holds_not}
-    words = known.get(finding.verdict, UNTESTED)
-    return f"{words}, {finding.where}" if finding.where else words
+    if finding.verdict == UNTESTED:
+        return UNTESTED
+    answers, rest = [answer.holds for answer in finding.answers], ""
+    told = [holds for holds in answers if holds is not None]
+    machines = len({answer.comparison.machine_key for answer in finding.answers})
+    words = "holds" if True in told else "does not hold"
+    if len({*told}) > 1:
+        words = "holds in part"
+    elif len(told) < len(answers):
+        words, rest = f"{words} in {len(told)} of {len(answers)} comparisons", "; the rest cannot tell"
+    elif machines < 2:
+        words = f"{words} here"
+    else:
+        words = f"holds on {'all' if True in told else 'none of'} {machines} machines that were tried"
+    return f"{words}, {finding.where}{rest}"
 
 
 def evidence_lines(finding: JudgedClaim) -> list[str]:

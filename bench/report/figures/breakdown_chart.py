@@ -19,13 +19,16 @@ from bench.report.words.formatting import TIMES, one_line, share
 REMAINDER = "not in the profile"
 """What a timed step takes beyond the profiled one."""
 
+TOO_FAR = "profile too far from the timed step"
+"""Why a step has no bar."""
+
 
 @dataclass(frozen=True)
 class StepBar:
     """One backend's step, over the reference's timed step."""
 
     backend: str
-    parts: Mapping[str, float]  # kinds of work, in their order
+    parts: Mapping[str, float]  # kinds of work, in their order; none if the profile is `TOO_FAR`
     timed: float | None  # None if it was not timed
     timed_s: float | None  # the same in seconds
 
@@ -69,8 +72,8 @@ def base_seconds(one: ReportedComparison) -> float | None:
 
 
 def _bar(breakdown: Breakdown, base: float) -> StepBar:
-    timed_s, parts = breakdown.timed_s, breakdown.kinds
-    if timed_s is not None and timed_s > breakdown.profiled_s:
+    timed_s, parts = breakdown.timed_s, {} if breakdown.is_distorted else breakdown.kinds
+    if parts and timed_s is not None and timed_s > breakdown.profiled_s:
         parts |= {REMAINDER: timed_s - breakdown.profiled_s}
     parts = {kind: seconds / base for kind, seconds in parts.items()}
     return StepBar(breakdown.backend, parts, None if timed_s is None else timed_s / base, timed_s)
@@ -78,12 +81,13 @@ def _bar(breakdown: Breakdown, base: float) -> StepBar:
 
 def describe_steps(chart: ModelChart) -> str:
     """Everything that the chart shows but its caption, a sentence for each backend of a model."""
-    sentences = []
+    base, sentences = "the reference's step", []
     for line in chart.lines:
         for bar in step_bars(chart, line):
             parts = ", ".join(f"{kind} {share(part)}" for kind, part in bar.parts.items())
-            whole = "not timed" if bar.timed is None else f"{bar.timed:.2f}{TIMES}"
-            sentences.append(f"{line.label}, {one_line(bar.backend)}: {whole}, of which {parts}.")
+            parts = f"parts, over {base}: {parts}" if parts else TOO_FAR
+            whole = "not timed" if bar.timed is None else f"{bar.timed:.2f}{TIMES} of {base}"
+            sentences.append(f"{line.label}, {one_line(bar.backend)}: {whole}; {parts}.")
     return " ".join(sentences)
 
 
@@ -94,8 +98,8 @@ def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
 
     def make_row(bar: StepBar) -> Row:
         marks = [] if bar.timed is None else [Marks(values=[bar.timed], mark=timed)]
-        stack = stacked(bar.parts, style.KINDS)
-        return Row(name=bar.backend, bars=stack, marks=marks, beside=milliseconds(bar.timed_s))
+        stack, reason = stacked(bar.parts, style.KINDS), "" if bar.parts else TOO_FAR
+        return Row(name=bar.backend, bars=stack, marks=marks, beside=milliseconds(bar.timed_s), reason=reason)
 
     panels = {
         heading if len(chart.panels) > 1 else "": [

@@ -70,7 +70,7 @@ class Row:
     interval: tuple[float, float] | None = None  # both ends of a whisker
     marks: Sequence[Marks] = ()
     beside: str = ""  # lines right of the axis
-    reason: str = ""  # why there is no bar: a status, or what forbids the number
+    reason: str = ""  # why there is no bar: a status, or what forbids it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,10 +262,12 @@ class _Drawing:
             axes.plot(drawn, y, **look, **(cap if end == drawn else {"marker": beyond, "markersize": 2.6}))
 
     def _write_reason(self, row: Row, best: float | None, y: float) -> None:
-        """Why there is no bar: in the place of the number, as far to the left as there is no mark."""
+        """Why there is no bar: in the place of the number, or else of the bar; beside all marks."""
         sheet = self.sheet
-        values = [float(value) for marks in row.marks for value in marks.values]
-        values += [] if best is None else [best]
-        end = sheet.width - MARGIN
-        words = fitted(row.reason, end - max(map(self._place, values), default=self._left) - 0.06)
+        places = [self._place(float(value)) for marks in row.marks for value in marks.values]
+        places += [] if best is None else [self._place(best)]
+        start, end = max(places, default=self._left), sheet.width - MARGIN
+        if row.beside:
+            start, end = self._left, min(places, default=self._right) - 0.06
+        words = fitted(row.reason, end - start - 0.06)
         sheet.text(end, y, words, ha="right", color=sheet.theme.status, style="italic")
