@@ -1,11 +1,11 @@
 """`model.module`: the user's file is found without running it, and the code that is trained is hashed."""
 
+import ast
 import hashlib
 import importlib.util
 import os
-from collections.abc import Iterable
-from importlib.machinery import PathFinder
-from modulefinder import ModuleFinder
+from collections.abc import Iterator
+from importlib.machinery import PathFinder, all_suffixes
 from pathlib import Path
 
 from bench.errors import UserError
@@ -52,29 +52,60 @@ def names_file(place: str) -> bool:
 def hash_code(module: str) -> dict[str, str]:
     """Return SHA-256 sums of the user's code, by the files' paths from the one that is named.
 
-    These are, of a file, itself and what it imports from its own folder and from the directory where the
-    command was typed; of a package, all its Python files. Refuses as `find_file`, and what is not Python.
+    These are the file, or all Python files of its package, and what they import from the folder that it lies
+    in and from the directory where the command was typed; of what is installed only its own. Refuses as
+    `find_file`, and what is not Python.
     """
-    file = find_file(module)
+    file = find_file(module).absolute()
     place = module.rpartition(":")[0]
-    if names_file(place):
-        files = _imported_files(file)
-    elif "." in place:
-        folder = file.parents[place.count(".") - (file.name != "__init__.py")]
-        files = folder.rglob("*.py")
-    else:
-        files = [file] if file.name != "__init__.py" else file.parent.rglob("*.py")
+    depth = -1 if names_file(place) else place.count(".") - (file.name != "__init__.py")  # -1: no package
+    folder, files = file.parents[depth + 1], {file}
+    if depth >= 0:
+        files.update(file.parents[depth].rglob("*.py"))
+    if folder.name not in (
+        "site-packages",
+        "dist-packages",
+    ):  # whose neighbours are libraries, not the user's
+        files = _with_imports(file, files, [folder, Path.cwd()])
     return {
         os.path.relpath(path, file.parent): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted({path.absolute() for path in files})
+        for path in sorted(files)
     }
 
 
-def _imported_files(file: Path) -> Iterable[Path]:
-    finder = ModuleFinder(path=[str(file.absolute().parent), str(Path.cwd())])
-    try:
-        finder.run_script(str(file))
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is not valid Python: {error}", "correct it there") from None
-    found = (getattr(module, "__file__", None) for module in finder.modules.values())
-    return [file, *map(Path, filter(None, found))]
+def _with_imports(named: Path, files: set[Path], folders: list[Path]) -> set[Path]:
+    """The files, and what of the folders they import, and what that imports."""
+    known, ahead = set(files), [*files]
+    while ahead:
+        file = ahead.pop()
+        try:
+            tree = ast.parse(file.read_bytes())
+        except (SyntaxError, ValueError) as error:
+            if file == named:  # others are compiled, or templates in a package
+                raise UserError(f"{file} is not valid Python: {error}", "correct it there") from None
+            continue
+        new = {path for node in ast.walk(tree) for path in _imported(node, file, folders)} - known
+        known |= new
+        ahead += new
+    return known
+
+
+def _imported(node: ast.AST, file: Path, folders: list[Path]) -> Iterator[Path]:
+    """The files that an import runs: modules, and the `__init__` of the packages that they lie in."""
+    if isinstance(node, ast.Import):
+        names = [one.name for one in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [f"{node.module}.{one.name}" if node.module else one.name for one in node.names]
+        folders = [file.parents[node.level - 1]] if node.level else folders
+    else:
+        return
+    for name in names:
+        parts = name.split(".")
+        for folder in folders:
+            paths = [folder.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
+            there = [
+                Path(f"{path}{ending}") for path in paths for ending in ("/__init__.py", *all_suffixes())
+            ]
+            if there := [path for path in there if path.is_file()]:
+                yield from there
+                break

@@ -37,6 +37,20 @@ WHISPER = {
     **{"pad_token_id": 1, "bos_token_id": 1, "eos_token_id": 1, "decoder_start_token_id": 2},
     **{"suppress_tokens": None, "begin_suppress_tokens": None},
 }
+MOE = {
+    **{"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2},
+    **{
+        "num_key_value_heads": 2,
+        "intermediate_size": 32,
+        "num_local_experts": 4,
+        "output_router_logits": True,
+    },
+}
+MIXTRAL = MOE | {"num_experts_per_tok": 2, "router_aux_loss_coef": 0.5, "pad_token_id": 0}
+BART = {
+    **{"vocab_size": 64, "d_model": 16, "decoder_layers": 1, "decoder_attention_heads": 2},
+    **{"decoder_ffn_dim": 32, "max_position_embeddings": 64},
+}
 WEIGHTS = [1.0, 2.0, 0.5]
 KINDS: dict[str, tuple[str, dict[str, Any], list[float] | None]] = {
     "masked-lm": ("bert", SMALL, None),
@@ -60,7 +74,7 @@ def built(task: str, **changes: Any) -> tuple[Any, dict[str, Any]]:
     """A model without dropout, and a batch for it."""
     settings = the_model(task, **changes)
     torch.manual_seed(1)
-    model = models.build(settings, attention="eager", dropout=False)
+    model = models.build(settings, attention="eager", dropout=False, pretrained=True)
     spec = replace(a_spec(), model=settings, seq_len=None if task == "image-classification" else 16)
     (batch, *_), *_ = feeds.make(spec, model, rank=0, world_size=1, pinned=False).steps(1)
     return model, batch
@@ -144,6 +158,31 @@ def test_what_only_the_checkpoint_knows_is_refused_in_a_sentence() -> None:
     model = a_model(task="sequence-classification", config=several, label_smoothing=0.1)
     with pytest.raises(UserError, match="one class for each label, and this model has none"):
         models.build(model, attention="eager", dropout=False)
+
+
+def test_the_loss_that_balances_experts_is_added_as_the_head_does() -> None:
+    settings = a_model(task="causal-lm", architecture="mixtral", config=MIXTRAL, label_smoothing=0.1)
+    torch.manual_seed(1)
+    model: Any = models.build(settings, attention="eager", dropout=False, pretrained=True)
+    ids = torch.randint(1, 64, (2, 16))
+    output = model(input_ids=ids, labels=ids)
+    smoothed = cross_entropy(output.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten(), label_smoothing=0.1)
+    torch.testing.assert_close(output.loss, smoothed + 0.5 * output.aux_loss)
+    assert output.aux_loss > 0
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config"),
+    [
+        ("jetmoe", MOE | {"kv_channels": 8, "num_key_value_heads": 1, "aux_loss_coef": 0.5}),
+        ("bart", BART),  # its labels are shifted already
+    ],
+)
+def test_a_head_with_another_loss_of_its_own_is_refused(architecture: str, config: dict[str, Any]) -> None:
+    model = a_model(task="causal-lm", architecture=architecture, config=config)
+    models.build(model, attention="eager", dropout=False, pretrained=True)
+    with pytest.raises(UserError, match=r"the loss of \w+ForCausalLM is not the cross entropy alone"):
+        models.build(replace(model, label_smoothing=0.1), attention="eager", dropout=False, pretrained=True)
 
 
 EAGER = Backend(engine="eager", optimizer="adamw", sharding="ddp")

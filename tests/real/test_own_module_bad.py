@@ -85,6 +85,25 @@ def instead(old: str, new: str) -> str:
 FORWARD = "return F.cross_entropy(F.dropout(self.drop(self.layer(x)), self.dropout, self.training), labels)"
 BATCH = 'return {"x": x, "labels": (x.sum(1) > 0).long()}'
 
+LOSS = """
+def loss(output, batch):
+    first = output if isinstance(output, torch.Tensor) else output["loss"]
+    return 2 * first + batch["labels"].float().mean()
+"""
+
+
+@pytest.mark.parametrize("returned", ['{"loss": first, "logits": x}', "first"])
+def test_the_file_s_loss_counts_where_forward_returns_one_too(returned: str, tmp_path: Path) -> None:
+    code = instead(FORWARD, f"first = 3 * self.layer(x).mean(); return {returned}").replace(
+        ", labels):", "):"
+    )
+    model = own(tmp_path, code + LOSS)
+    inspect(model)
+    module: Any = models.build(model, attention="eager", dropout=False)
+    x, labels = torch.randn(6, 4), torch.tensor([0, 1, 1, 1, 1, 0])
+    torch.testing.assert_close(module(x=x, labels=labels).loss, 6 * module.layer(x).mean() + 4 / 6)
+
+
 MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
     "no such name": (
         instead("class Net(", "class Nets("),

@@ -98,6 +98,35 @@ def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None
     assert len({*hashes}) == 3
 
 
+@pytest.mark.parametrize("name", ["net.py", "net"])
+def test_every_spelling_measures_what_a_file_imports(name: str) -> None:
+    assert [*hash_code(f"{name}:Net")] == ["net.py", "parts.py"]
+
+
+def test_relative_imports_and_those_through_folders_without_init_are_followed() -> None:
+    Path("net.py").write_text("def f():\n    from sub import net\n")
+    Path("sub/net.py").write_text("from .deep.other import Name\nfrom .. import unused\n")
+    Path("sub/deep").mkdir()
+    Path("sub/deep/other.py").write_text("import numpy, parts\n")
+    found = {"net.py", "sub/net.py", "sub/deep/other.py", "parts.py", "unused.py"}
+    assert {*hash_code("net:Net")} == {*hash_code("net.py:Net")} == found
+
+
+@pytest.mark.parametrize("name", ["mypackage.inner.net", "mypackage"])
+def test_what_any_file_of_a_package_imports_from_the_current_folder_is_measured(name: str) -> None:
+    Path("mypackage/other.py").write_text("from . import inner\nimport sub.net\nimport parts\n")
+    Path("mypackage/template.py").write_text("not Python\n")
+    beside = find_file(f"{name}:Net").parent
+    hashed = {(beside / path).resolve() for path in hash_code(f"{name}:Net")}
+    files = ("parts.py", "sub/net.py", "mypackage/inner/net.py")
+    assert {Path(file).resolve() for file in files} < hashed
+
+
+def test_an_installed_package_is_measured_alone() -> None:
+    assert {*hash_code("yaml:Net")} > {"__init__.py", "nodes.py"}
+    assert not any(".." in name for name in hash_code("yaml:Net"))
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [

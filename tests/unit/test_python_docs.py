@@ -158,3 +158,9 @@ def test_what_cannot_be_trained_on_it_is_refused_in_a_sentence(overrides: str, s
 
 def config_of(overrides: str) -> Config:
     return compose(["data=python_docs", "device=cpu", "device.world_size=2", *overrides.split()])
+
+
+def test_a_micro_batch_larger_than_the_text_is_refused_and_not_waited_for() -> None:
+    order = Order(15, micro_batch=8, rank=0, world_size=2, seed=0)
+    with pytest.raises(UserError, match="has 15 samples, and one micro-batch of all ranks takes 16; lower"):
+        next(iter(order))

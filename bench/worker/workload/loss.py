@@ -1,15 +1,21 @@
 """A loss with label smoothing or class weights, computed within the model's forward under all engines."""
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, log_softmax, nll_loss
 
 from bench.config.model import Model
+from bench.errors import UserError
+from bench.worker.workload import tasks
 from bench.worker.workload.layers import replace_forward
 from bench.worker.workload.tasks import IGNORED
+
+POSITIONS = 16  # of the sample on which a head's own loss is looked at
 
 
 class ClassWeights(torch.nn.Module):
@@ -28,18 +34,19 @@ class ClassWeights(torch.nn.Module):
         return super()._apply(fn, recurse)
 
 
-def replace_loss(model: torch.nn.Module, settings: Model) -> None:
+def replace_loss(model: torch.nn.Module, settings: Model, *, check: bool) -> None:
     """Let the model compute `smoothed_loss` from its head's logits, in place, where `settings` ask for it.
 
     In evaluation mode the loss stays the head's own, so that held-out losses can be compared. `UserError` if
-    the labels of this model's configuration do not fit.
+    the labels of this model's configuration do not fit, or, with `check`, its head's own loss.
     """
     if not settings.changes_loss:
         return
     settings.check_labels(model.config.num_labels, model.config.problem_type)
-    weights, smoothing = settings.class_weights, settings.label_smoothing
-    shifted = settings.task == "causal-lm"
-    model.class_weights = ClassWeights(None if weights is None else torch.tensor(weights))
+    if check and model.config._attn_implementation != "flash_attention_2":  # which runs on no CPU
+        _check_own_loss(model, settings.task)
+    given, smoothing = settings.class_weights, settings.label_smoothing
+    model.class_weights = ClassWeights(None if given is None else torch.tensor(given))
     model.accepts_loss_kwargs = False  # Trainer then averages over micro-batches, as the bare loop does
     inner = model.forward.__func__
 
@@ -50,13 +57,46 @@ def replace_loss(model: torch.nn.Module, settings: Model) -> None:
         if self.config.is_encoder_decoder and kwargs.get("decoder_input_ids") is None:
             kwargs["decoder_input_ids"] = _decoder_inputs(self, labels)
         output = inner(self, *args, **kwargs)
-        if shifted:  # each position predicts the next token; ONNX Runtime cannot slice logits in fp16
-            labels = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], IGNORED)), 1)
-        logits = output.logits.flatten(0, -2).float()
-        loss = smoothed_loss(logits, labels.flatten(), smoothing=smoothing, weights=self.class_weights.values)
+        weights = self.class_weights.values
+        loss = _loss_of(self, output, labels, settings.task, smoothing=smoothing, weights=weights)
         return type(output)(loss=loss, **output)
 
     replace_forward(model, forward)
+
+
+def _loss_of(
+    model: Any,
+    output: Any,
+    labels: torch.Tensor,
+    task: str,
+    *,
+    smoothing: float = 0,
+    weights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    if task == "causal-lm":  # each position predicts the next token; ONNX Runtime cannot slice logits in fp16
+        labels = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], IGNORED)), 1)
+    logits = output.logits.flatten(0, -2).float()
+    loss = smoothed_loss(logits, labels.flatten(), smoothing=smoothing, weights=weights)
+    balance = output.get("aux_loss")  # of a mixture's experts; heads add it themselves where they get labels
+    return loss if balance is None else loss + getattr(model, "router_aux_loss_coef", 0.0) * balance
+
+
+def _check_own_loss(model: Any, task: str) -> None:
+    """Refuse a head whose own loss of a tiny batch is not ours without smoothing: it would change unsaid."""
+    made = tasks.make(task).synthetic(
+        model.config, lengths=np.array([POSITIONS]), seq_len=POSITIONS, random=np.random.default_rng(0)
+    )
+    taken = inspect.signature(model.forward).parameters
+    batch = {name: torch.from_numpy(value) for name, value in made.items() if name in taken}
+    with torch.no_grad():
+        output = model.eval()(**batch)
+    model.train()
+    if not torch.allclose(_loss_of(model, output, batch["labels"], task), output.loss, rtol=1e-5):
+        raise UserError(
+            f"the loss of {type(model).__name__} is not the cross entropy alone, which label smoothing and "
+            "class weights change",
+            "leave model.label_smoothing and model.class_weights out",
+        )
 
 
 def smoothed_loss(

@@ -55,6 +55,7 @@ def build(
         checkpointing: keep no activations within a layer, and compute them again in the backward pass.
         pretrained: load the checkpoint, if there is one: what is to be said of it is the attribute `NOTE`.
             Otherwise the weights are random: they are read from the initial state, or only shapes count.
+            Also let `replace_loss` look at the head's own loss, which is once in a comparison.
         backend: that has this attention, for messages.
     """
     built = (
@@ -73,7 +74,7 @@ def build(
         _assert_no_dropout(built)
     if checkpointing:
         _checkpoint(built)
-    replace_loss(built, model)
+    replace_loss(built, model, check=pretrained)
     return built.train()
 
 

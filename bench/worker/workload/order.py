@@ -5,6 +5,8 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from bench.errors import UserError
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -35,6 +37,12 @@ class Order:
 
     def __iter__(self) -> Iterator[Draw]:
         per_epoch = self.samples // (self.micro_batch * self.world_size)
+        if not per_epoch:
+            raise UserError(
+                f"the data has {self.samples:,} samples, and one micro-batch of all ranks takes "
+                f"{self.micro_batch * self.world_size:,}",
+                "lower micro_batch or seq_len, or leave measure.batch=max out",
+            )
         number = epoch = 0
         while True:
             shuffled = np.random.default_rng([self.seed, epoch]).permutation(self.samples)

@@ -1,7 +1,7 @@
 """A torch module of the user's own: built from the user's file, fed, and made to return its loss.
 
 The file has a class or function that builds the module from `model.config`, `example_batch(batch_size, seed)`
-in the file or in the class, and `loss(output, batch)` where forward does not return the loss itself.
+in the file or in the class, and `loss(output, batch)` unless forward returns the loss itself.
 """
 
 import functools
@@ -253,13 +253,13 @@ def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
 
 
 def _loss_of(output: Any, batch: Batch, code: UserCode) -> torch.Tensor:
-    found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
-    if found is None and isinstance(output, torch.Tensor) and not output.dim():
-        found = output
-    where = "forward"
-    if found is None and code.loss is not None:
+    where = "forward" if code.loss is None else "loss"
+    if code.loss is not None:
         output = found = code.loss(output, batch)
-        where = "loss"
+    elif isinstance(output, torch.Tensor) and not output.dim():
+        found = output
+    else:
+        found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(found, torch.Tensor) and not found.dim():
         return found
     kind = f"a {type(output).__name__}"
