@@ -44,6 +44,10 @@ def find_file(module: str) -> Path:
     )
 
 
+INSTALLED = ("site-packages", "dist-packages")
+"""Folders whose other files are libraries, not the user's."""
+
+
 def names_file(place: str) -> bool:
     """Whether what stands before the colon is a file's path, and no module's name."""
     return place.endswith(".py") or "/" in place
@@ -62,10 +66,7 @@ def hash_code(module: str) -> dict[str, str]:
     folder, files = file.parents[depth + 1], {file}
     if depth >= 0:
         files.update(file.parents[depth].rglob("*.py"))
-    if folder.name not in (
-        "site-packages",
-        "dist-packages",
-    ):  # whose neighbours are libraries, not the user's
+    if folder.name not in INSTALLED:
         files = _with_imports(file, files, [folder, Path.cwd()])
     return {
         os.path.relpath(path, file.parent): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -93,9 +94,9 @@ def _with_imports(named: Path, files: set[Path], folders: list[Path]) -> set[Pat
 def _imported(node: ast.AST, file: Path, folders: list[Path]) -> Iterator[Path]:
     """The files that an import runs: modules, and the `__init__` of the packages that they lie in."""
     if isinstance(node, ast.Import):
-        names = [one.name for one in node.names]
+        names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
-        names = [f"{node.module}.{one.name}" if node.module else one.name for one in node.names]
+        names = [f"{node.module or ''}.{alias.name}".lstrip(".") for alias in node.names]
         folders = [file.parents[node.level - 1]] if node.level else folders
     else:
         return
