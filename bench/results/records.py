@@ -259,6 +259,7 @@ class Record:
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks
     parity_gradient_norms: tuple[float, ...] = ()  # of the same steps, before the update
     loss_difference: float | None = None  # the largest relative one of these from the reference's
+    parity_note: str = ""  # what of the tensors was not compared, and why
     worst_tensors: dict[str, TensorVerdict] = field(default_factory=dict)  # by precision
     proof: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # why a figure could not be had, by its name

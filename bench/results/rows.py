@@ -26,7 +26,7 @@ def rows_of_record(record: Record) -> list[dict[str, Any]]:
     launch_row = {
         **_launch_cells(record),
         "status": record.status,
-        "message": record.message or _weights_note(record),
+        "message": record.message or _note(record),
     }
     if record.status == "untimed":
         launch_row["loss_difference"] = record.loss_difference
@@ -46,7 +46,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
         | _roofline_cells(record, block.steps, seconds)
         | {
             "status": "invalid" if contamination else "ok",
-            "message": contamination.reason if contamination else _weights_note(record),
+            "message": contamination.reason if contamination else _note(record),
             "invalid_because": contamination.cause if contamination else "",
             "round": block.round,
             "position": block.position,
@@ -82,9 +82,10 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
     )
 
 
-def _weights_note(record: Record) -> str:
-    """What of a checkpoint was not used; the reference says it for all."""
-    return record.workload.weights if record.backend == record.reference else ""
+def _note(record: Record) -> str:
+    """What parity did not compare, and what of a checkpoint was not used; the reference says that for all."""
+    weights = record.workload.weights if record.backend == record.reference else ""
+    return "; ".join(filter(None, [record.parity_note, weights]))
 
 
 def _phase_cells(record: Record) -> dict[str, Any]:

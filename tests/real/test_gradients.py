@@ -1,6 +1,7 @@
 """Which wrong gradients the parity launch sees, of a real model in this process."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -169,6 +170,57 @@ def test_a_model_that_cannot_be_computed_is_absent(setting: Setting) -> None:
     spec = replace(setting.spec, expected_tensors=setting.spec.expected_tensors + "-none")
     assert "NoneType" in write_expected(spec, [wrong], rank=0, device=torch.device("cpu")).absent
     assert not Path(spec.expected_tensors).exists()
+
+
+class Pairs(torch.nn.Module):  # type: ignore[name-defined]
+    """Whose loss, over the pairs of a batch, depends on the order of the samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, values: Any, labels: Any) -> Any:
+        scores = self.left(values) @ self.right(values).mT
+        return SimpleNamespace(loss=torch.nn.functional.cross_entropy(scores, labels))
+
+
+@pytest.fixture
+def pairs(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
+    """The setting with such a module."""
+    from bench.worker.state import initial_state
+
+    spec = replace(
+        setting.spec, initial_state=str(tmp_path / "state"), expected_tensors=str(tmp_path / "expected")
+    )
+    torch.manual_seed(0)
+    model = Pairs()
+    initial_state.save(model, spec, rank=0)
+    monkeypatch.setattr("bench.worker.workload.model.build", lambda *_, **__: model)
+    made = copy(setting)
+    made.spec, made.batches = spec, [{"values": torch.randn(4, 8), "labels": torch.arange(4)}]
+    return made
+
+
+def test_a_loss_over_pairs_is_not_taken_for_noise(pairs: Setting) -> None:
+    assert pairs.write_expected() == ""
+    weights = [one for name, one in pairs.expected.items() if "left" in name]
+    assert all(one.noise < 1e-5 * one.norm for one in weights)
+
+
+def test_gradients_that_rounding_makes_not_finite_are_absent(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench.worker.state import gradients
+
+    def spoil(parameters: Any, *, seed: int) -> None:
+        for one in parameters:
+            one.data.fill_(float("inf"))
+
+    monkeypatch.setattr(gradients, "disturb", spoil)
+    spec = replace(setting.spec, expected_tensors=str(tmp_path))
+    written = gradients.write_expected(spec, [setting.batches], rank=0, device=torch.device("cpu"))
+    assert "not finite" in written.absent
+    assert not written.expected
 
 
 def test_without_memory_for_an_optimizer_the_first_step_is_compared(

@@ -174,7 +174,7 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
         assert proof["sharding"]["gradients"] == "torch.bfloat16"
     else:
         assert proof["sharding"]["gathered"] == ["torch.bfloat16"]
-    without = "native: its gradients are compared in bf16 alone, since it has no fp32"
+    without = "native: tensors are compared in bf16 alone, not in fp32: it has none"
     assert set(known.worst_tensors) == ({"bf16"} if name == "native" else {"bf16", "fp32"})
     assert (without in bar.printed) == (name == "native")
     assert proof["precision"] != parity._proofs["pytorch"]["precision"]

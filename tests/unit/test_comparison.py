@@ -15,6 +15,9 @@ from bench.measure.comparison import Comparison
 from bench.measure.groups.blocks import mean_of_known
 from bench.measure.plan.cores import leaving_the_ranks_cores
 from bench.measure.plan.plans import timed
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.notes import backend_notes
+from bench.results import csv_files
 from bench.setup import stacks
 from bench.statistics.summary import widest_half_width
 from tests.support.comparisons import Resumable, Simulated
@@ -222,7 +225,29 @@ def test_a_backend_that_cannot_train_in_fp32_is_judged_without_it(tmp_path: Path
         precision="bf16",
     )
     assert [row["status"] for row in run.rows] == ["untimed"] * 3
-    assert "ortmodule: its gradients are not compared in fp32: there is no room" in run.printed
+    said = "tensors are compared in bf16 alone, not in fp32: there is no room"
+    assert f"ortmodule: {said}" in run.printed
+    assert [row["message"] for row in run.rows] == ["", said, ""]
+
+
+def test_what_was_not_compared_stands_in_each_row_and_under_the_table(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, {"ortmodule": {"cannot": {"fp32": ("oom", "no room")}}}, precision="bf16")
+    said = "tensors are compared in bf16 alone, not in fp32: no room"
+    assert {row["message"] for row in run.of("ortmodule")} == {said}
+    assert {row["message"] for row in run.of("pytorch")} == {""}
+    comparison = ReportedComparison(stem="a", rows=csv_files.read(run.comparison.shared.output.csv))
+    assert backend_notes(comparison.summaries) == [("ortmodule", said)]
+
+
+def test_without_fp32_a_backend_of_another_precision_is_compared_by_its_norm_alone(tmp_path: Path) -> None:
+    run = Simulated(
+        tmp_path,
+        {"ortmodule": {"cannot": {"fp32": ("crashed", "no kernel")}}},
+        backends={"ortmodule": {"precision": "bf16"}},
+        launches=0,
+    )
+    said = "tensors are compared by their norm alone, not in fp32: no kernel"
+    assert [row["message"] for row in run.rows] == ["", said, ""]
 
 
 def test_a_backend_with_16_bits_alone_is_left_out_of_the_launch_in_fp32(tmp_path: Path) -> None:
@@ -231,16 +256,17 @@ def test_a_backend_with_16_bits_alone_is_left_out_of_the_launch_in_fp32(tmp_path
     assert [row["status"] for row in run.rows] == ["untimed"] * 3
     in_fp32 = [group.spec.backend for group in run.groups if group.spec.precision.name == "fp32"]
     assert in_fp32 == ["pytorch", "ortmodule"]
-    line = "ortmodule_zero1: its gradients are compared in bf16 alone, since it has no fp32"
-    assert run.printed.count(line) == 1
+    said = "tensors are compared in bf16 alone, not in fp32: it has none"
+    assert run.printed.count(f"ortmodule_zero1: {said}") == 1
+    assert [row["message"] for row in run.rows] == ["", "", said]
 
 
 def test_gradients_that_cannot_be_computed_leave_the_losses_to_judge_by(tmp_path: Path) -> None:
     run = Simulated(tmp_path, {"pytorch": {"no_expected_tensors": "there is no room"}}, launches=0)
     assert [row["status"] for row in run.rows] == ["untimed"] * 3
-    assert (
-        "gradients are compared by their norm alone, and weights not at all: there is no room" in run.printed
-    )
+    said = "gradients are compared by their norm alone, and weights not at all: there is no room"
+    assert said in run.printed
+    assert {row["message"] for row in run.rows} == {said}
 
 
 def test_a_reference_that_diverges_leaves_nothing_to_compare_with(tmp_path: Path) -> None:

@@ -152,6 +152,24 @@ def test_or_by_a_smaller_multiple_of_its_noise() -> None:
         check({"movement noisy": 0.0101 * LATER_MULTIPLE})
 
 
+@pytest.mark.parametrize("noise", [0.5, 0.011, math.inf])
+@pytest.mark.parametrize("kind", ["gradient", "last gradient", "movement", "buffer"])
+def test_a_lost_tensor_is_seen_however_large_its_noise(kind: str, noise: float) -> None:
+    kinds = ("gradient", "last gradient", "movement", "buffer")
+    expected = {f"{one} a": ExpectedTensor(norm=1.0, noise=noise) for one in kinds}
+    (found,) = judge_tensors({f"{kind} a": 1.0}, expected, "fp32")
+    assert found.share() > 1
+
+
+def test_a_weight_with_a_gradient_of_noise_alone_may_move_anywhere() -> None:
+    expected = {f"{kind} a": ExpectedTensor(norm=1.0, noise=1e-6) for kind in ("gradient", "last gradient")}
+    expected |= {"gradient b": ExpectedTensor(norm=1e-8, noise=1e-8)}
+    expected |= {"last gradient b": ExpectedTensor(norm=1e-8, noise=1e-8)}
+    expected |= {"movement b": ExpectedTensor(norm=1.0, noise=1.2)}
+    (found,) = judge_tensors({"movement b": 2.0}, expected, "fp32")
+    assert found.share() < 1
+
+
 def test_in_16_bits_a_lost_update_is_seen_and_a_rounded_one_is_not() -> None:
     check({"movement a": 0.9 * COARSE_FLOOR}, {"movement a": 0.01})
     with pytest.raises(LaunchFailed, match="movement a"):

@@ -47,6 +47,8 @@ class Parity(Stage):
         self._built: dict[str, Sequence[Built]] = {}  # of each backend, by rank
         self._proofs: dict[str, dict[str, Any]] = {}  # of each backend, that its engine really ran
         self._expected: Mapping[str, ExpectedTensor] = {}  # empty: tensors are not compared
+        self._uncomputed = ""  # what the reference could not compute, and why
+        self._without_fp32: dict[str, str] = {}  # of each such backend, what is compared instead, and why
         # by precision and backend
         self._differences: dict[str, dict[str, Mapping[str, float]]] = defaultdict(dict)
         self.trajectories: dict[str, Trajectory] = {}  # of each backend that came to its end
@@ -126,7 +128,8 @@ class Parity(Stage):
             if of.get(name) and precision in judged
         }
         worst = {precision: of_tensors[0] for precision, of_tensors in verdicts.items()}
-        self.shared.ledger.set_for_later_records(name, worst_tensors=worst)
+        note = "; ".join(filter(None, [self._uncomputed, self._without_fp32.get(name)]))
+        self.shared.ledger.set_for_later_records(name, worst_tensors=worst, parity_note=note)
         for precision, of_tensors in verdicts.items():
             check_tensors(of_tensors, precision)
 
@@ -171,10 +174,7 @@ class Parity(Stage):
         if not self._expected:
             return
         for name in [name for name in names if not self._backends[name].has_fp32]:
-            precision = self._backends[name].spec.precision.name
-            self.shared.bar.print_line(
-                f"{name}: its gradients are compared in {precision} alone, since it has no fp32"
-            )
+            self._note_without_fp32(name, "it has none")
         with self.shared.groups(PARITY_IN_FP32, self._go_on) as groups:
             groups.start([name for name in names if self._backends[name].has_fp32])
             self._ask(groups, list(groups), Build())
@@ -188,7 +188,13 @@ class Parity(Stage):
         return TrainForParity(steps=steps, compared_steps=self._compared_steps if self._expected else 0)
 
     def _go_on(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
-        self.shared.bar.print_line(f"{name}: its gradients are not compared in fp32: {failure.message}")
+        self._note_without_fp32(name, failure.message)
+
+    def _note_without_fp32(self, name: str, why: str) -> None:
+        own, of_reference = (self._backends[one].spec.precision.name for one in (name, self._reference))
+        compared = f"in {own} alone" if own == of_reference else "by their norm alone"
+        self._without_fp32[name] = f"tensors are compared {compared}, not in fp32: {why}"
+        self.shared.bar.print_line(f"{name}: {self._without_fp32[name]}")
 
     def _ask(
         self, groups: RunningGroups, names: Sequence[str], request: Request[A]
@@ -211,7 +217,8 @@ class Parity(Stage):
         self._expected = answers[0].expected
         if reason:
             compared = "in the first step alone" if self._expected else "by their norm alone"
-            self.shared.bar.print_line(f"gradients are compared {compared}, and weights not at all: {reason}")
+            self._uncomputed = f"gradients are compared {compared}, and weights not at all: {reason}"
+            self.shared.bar.print_line(self._uncomputed)
 
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
         precision = self._backends[name].spec.precision.name

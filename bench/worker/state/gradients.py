@@ -6,13 +6,14 @@ that a backend may lose a part of its gradient, or of its update, and still foll
 How far a right tensor may be off depends on the parameter: the gradient of the bias of an attention's keys,
 for one, is rounding and nothing else, and so is how far AdamW moves it. So the same steps are taken a second
 time with the samples in reverse order and every weight off by as much as fp32 rounds it: the difference of
-the two is the tensor's noise.
+the two is the tensor's noise. Where the loss depends on the samples' order they keep it.
 """
 
+import math
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +36,9 @@ exhaust = deque[object](maxlen=0).extend  # goes through all of an iterable
 
 ROUNDING = torch.finfo(torch.float32).eps
 """The relative distance of neighbouring fp32 numbers, by which the weights of the second time are off."""
+
+ORDER = 1e-5
+"""How far rounding may have a loss off if its samples change places, relative to it or to 1."""
 
 UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
@@ -124,14 +128,18 @@ def _compute(
     writer, moved, disturbed = (
         make(spec.expected_tensors, rank=rank) for make in (TensorWriter, TensorReader, TensorReader)
     )
-    model = models.build(spec.model, attention="eager", dropout=False)
+    model, again = models.build(spec.model, attention="eager", dropout=False), steps
     with fp32_products():
         _begin(model, spec, rank, device)
         train(model, steps, spec, device, writer)
+        with suppress(NotComputed):  # the other order says nothing of rounding
+            _together(partial(_check_order, model, steps[0][0], device), device)
+            again = [[reverse(batch) for batch in step] for step in steps]
         _begin(model, spec, rank, device)
         moved.read(MOVEMENT, trained_by_name(model))  # as far as weights are before the first step
         disturb(model.parameters(), seed=spec.seed)
-        train(model, [[reverse(batch) for batch in step] for step in steps], spec, device, disturbed)
+        train(model, again, spec, device, disturbed)
+        _together(partial(_check_noise, writer.differences, disturbed.differences), device)
     # Every step rounds a weight, by a quarter of that distance on average: AdamWs differ in how.
     rounded = len(steps) * ROUNDING / 4
     norms = writer.differences | moved.differences
@@ -142,6 +150,21 @@ def _compute(
         )
         for name, noise in disturbed.differences.items()
     }
+
+
+def _check_order(model: torch.nn.Module, batch: Batch, device: torch.device) -> None:
+    """Raise if the loss is another one with the samples in reverse order, by more than rounding."""
+    with torch.no_grad():
+        loss, other = (loss_of(model, one, device).item() for one in (batch, reverse(batch)))
+    if not math.isclose(loss, other, rel_tol=ORDER, abs_tol=ORDER):
+        raise ValueError("the loss depends on the samples' order")
+
+
+def _check_noise(norms: Mapping[str, float], noise: Mapping[str, float]) -> None:
+    """Raise if a tensor is not finite once weights are off by a rounding: such noise would allow anything."""
+    for name in noise.keys() & norms.keys():
+        if math.isfinite(norms[name]) and not math.isfinite(noise[name]):
+            raise ArithmeticError(f"the {name} is not finite if weights are off by a rounding")
 
 
 def _begin(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.device) -> None:
@@ -184,8 +207,13 @@ def train(
 def run_pass(model: torch.nn.Module, micro_batches: Sequence[Batch], device: torch.device) -> None:
     """Leave the mean gradient over micro-batches in the model."""
     for batch in micro_batches:
-        loss = model(**{name: value.to(device) for name, value in batch.items()}).loss
-        (loss / len(micro_batches)).backward()
+        (loss_of(model, batch, device) / len(micro_batches)).backward()
+
+
+def loss_of(model: torch.nn.Module, batch: Batch, device: torch.device) -> torch.Tensor:
+    """The loss of a micro-batch."""
+    loss: torch.Tensor = model(**{name: value.to(device) for name, value in batch.items()}).loss
+    return loss
 
 
 def average(model: torch.nn.Module, device: torch.device) -> set[str]:
