@@ -268,7 +268,7 @@ def test_models_that_are_smaller_than_published_are_counted_before_the_answer() 
     cut = workload(model="bert-large", size="layers:2", layers=2, published_layers=24)
     small = compared("bert-large", {"pytorch": 2.0, "ortmodule": 1.6}, workload=cut)
     assert answer(small, SLOW).reduced == (
-        "the model is cut in 1 of 2 rows: fewer layers than published, or a miniature"
+        "not the published model in 1 of 2 rows: fewer layers, a miniature, or changed"
     )
     assert answer(FAST, SLOW).reduced == ""
     own = workload(model="ck-gpt", size="pretrained", layers=2, published_layers=2)

@@ -151,7 +151,9 @@ def _reduced(answer: ModelsAnswer) -> str:
     outcomes = [(*backend.over_reference, *backend.full_path) for backend in answer.backends]
     every = {outcome.model for of_backend in outcomes for outcome in of_backend}
     rows = plural(len(every), "row")
-    return f"the model is cut in {len(answer.reduced)} of {rows}: fewer layers than published, or a miniature"
+    return (
+        f"not the published model in {len(answer.reduced)} of {rows}: fewer layers, a miniature, or changed"
+    )
 
 
 # One comparison
