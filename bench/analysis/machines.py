@@ -91,7 +91,7 @@ def settings_of(results: ComparisonResults) -> dict[str, str]:
         return {}
     columns = [
         name
-        for name in (*MUST_EQUAL, "micro_batch", "padding_share", "slowed_by")
+        for name in (*MUST_EQUAL, "micro_batch", "padding_share")
         if not (results.at_largest and name in OF_OWN_BATCH)
     ]
     texts = {name: join_values(timed.distinct(name)) for name in columns}

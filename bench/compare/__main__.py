@@ -186,8 +186,8 @@ def _compare_pair(
     compared.pairs[title] = pair
     if not pair.has_numbers and not pair.is_worse:
         print(
-            f"{title}: nothing could be compared, since no backend is ok with at least two "
-            "launches in both files; measure with measure.launches=2 or more",
+            f"{title}: nothing could be compared, since no backend is the same and ok with at least "
+            "two launches in both files; measure with measure.launches=2 or more",
             file=sys.stderr,
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import yaml  # type: ignore[import-untyped]
 
-from bench.compare.differences import refuse_unequal
+from bench.compare.differences import changed_choices, refuse_unequal
 from bench.config.choices import CONF
 from bench.errors import UserError
 from bench.report.words.formatting import number
@@ -29,7 +29,7 @@ METRICS = ("throughput", "speedup", "memory")
 
 @dataclass(frozen=True, kw_only=True)
 class BackendChange:
-    """One backend in two files. A ratio is None where a side has no number for it."""
+    """One backend in two files. A ratio is None where a side has no number for it, or is another backend."""
 
     backend: str
     base: str  # throughput in samples/s, or the status
@@ -66,21 +66,24 @@ def _change(
     tolerances: Mapping[str, float],
 ) -> BackendChange:
     before, after = (side.get(name) for side in sides)
-    if not (before and after and before.status == after.status == "ok"):
-        broke = before is not None and before.status == "ok"  # it failed now, or was not measured
+    ran, runs = (side is not None and side.status == "ok" for side in (before, after))
+    if not (before and after and ran and runs) or changed_choices(base, new, name):
         return BackendChange(
             backend=name,
             base=_throughput(before),
             new=_throughput(after),
-            regressions=("status",) if broke else (),
+            regressions=("status",) if ran and not runs else (),  # it failed now, or was not measured
         )
     across_runs = partial(speedup_across_runs, stopped_by_width=stopped_by_width(base, new))
     blocks = [blocks_of(rows, name) for rows in (base, new)]
     ratio = across_runs(*(side.log_throughput() for side in blocks))
-    memory_change = across_runs(*(side.by_launch(np.log(side.peaks_mib())) for side in blocks))
+    # of each launch's highest block: a midmean over blocks would leave out what the table shows
+    peaks = [[log.max(keepdims=True) for log in side.by_launch(np.log(side.peaks_mib()))] for side in blocks]
+    memory_change = across_runs(*peaks)
     speedup_change = None  # of the reference, and where the files have different references
     references = {str(rows["reference"].iloc[0]) for rows in (base, new)}
-    if before.speedup and after.speedup and len(references) == 1:  # the machine's drift cannot move it
+    same_reference = len(references) == 1 and not changed_choices(base, new, *references)
+    if before.speedup and after.speedup and same_reference:  # the machine's drift cannot move it
         speedup_change = across_runs(*(list(logs.values()) for logs in (before.log_ratios, after.log_ratios)))
     worse = {
         "throughput": _has_fallen(ratio, tolerances["throughput"]),

@@ -9,11 +9,15 @@ from bench.machine import environment
 from bench.machine.identity import describe_instruction_sets, find_processor_differences, name_processor
 from bench.report.words.formatting import one_line
 from bench.results.environment_cell import gpu_names, latest_environment
-from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH
+from bench.statistics.backend_blocks import blocks_of
+from bench.statistics.comparability import CHOICES, MUST_EQUAL, OF_OWN_BATCH, choices_of
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import at_largest_batch, distinct_text
 
-NAMED_COLUMNS = ("git_commit", "stack", "allocator", "blas", "seed", "config_hash", "environment_hash")
+NAMED_COLUMNS = (
+    *("git_commit", "stack", "allocator", "blas", "seed", "reference", "optimizer_implementation"),
+    *("config_hash", "environment_hash"),
+)
 """Columns whose difference does not forbid a comparison and is named below it."""
 
 FORBIDDING = (
@@ -48,15 +52,33 @@ def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
     _refuse_another_cpu(*environments)
 
 
+def changed_choices(base: pd.DataFrame, new: pd.DataFrame, name: str) -> list[str]:
+    """What a backend of this name is otherwise than before, so that its ratio would mean nothing."""
+    sides = [blocks_of(rows, name).rows for rows in (base, new)]
+    if not all(map(len, sides)):
+        return []
+    old, now = map(choices_of, sides)
+    return [
+        f"{choice} {old[choice] or 'blank'}, now {now[choice] or 'blank'}"
+        for choice in CHOICES
+        if old[choice] != now[choice] and choice not in NAMED_COLUMNS
+    ]
+
+
 def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """What differs without forbidding a comparison, a line for each difference."""
+    """What differs without forbidding the files' comparison, a line for each difference."""
     columns = [
         f"{column}: {distinct_text(base, column)}, now {distinct_text(new, column)}"
         for column in NAMED_COLUMNS
         if set(base[column]) != set(new[column])
     ]
     old, now = latest_environment(base), latest_environment(new)
-    lines = [*_largest_batches(base, new), *columns, *environment.find_differences(old, now)]
+    choices = [
+        f"{name}: {words}"
+        for name in dict.fromkeys(base["backend"])
+        for words in changed_choices(base, new, name)
+    ]
+    lines = [*choices, *_largest_batches(base, new), *columns, *environment.find_differences(old, now)]
     return [one_line(line) for line in lines]
 
 

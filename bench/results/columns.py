@@ -67,7 +67,7 @@ DTYPES = {
     "published_layers_flops_share": REAL,  # the same of the model as published, with the same batch
     "torch_matmul_flops_per_s": REAL,  # of matrix products at the workload's own shapes; sum of all ranks
     "ort_matmul_flops_per_s": REAL,  # the same by ONNX Runtime; blank where it does not run
-    "limit_flops_per_s": REAL,  # the highest rate of matrix products that any engine reached, all ranks
+    "limit_flops_per_s": REAL,  # the highest rate of any engine's products at this precision, all ranks
     "roofline_share": REAL,  # model_flops_per_s / limit_flops_per_s
     "cpu_seconds": REAL,  # user + system, sum of all ranks
     "other_cpu_seconds": REAL,  # that other processes had of the ranks' cores

@@ -166,7 +166,7 @@ class TimedLibrary:
 
     library: str  # that multiplied, such as `torch` or `onnxruntime`
     stack: str  # that it belongs to
-    backend: str  # whose ranks were asked
+    precision: str  # of the backend whose ranks were asked
     # each rank's quickest products of every shape, while all of them multiplied
     ranks: tuple[tuple[Product, ...], ...]
 

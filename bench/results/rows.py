@@ -136,16 +136,18 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
 def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]:
     """The cells of a block of so many steps and seconds; blank is what is unknown.
 
+    Only what was timed at the row's own precision counts.
     A limit that the block itself exceeds was measured too low, as when others had the cores; it is blank.
     """
     work, roofline = record.workload, record.roofline
     cells: dict[str, Any] = {}
+    libraries = [library for library in roofline.libraries if library.precision == work.precision]
     # Each library's rate on the row's own stack; of one that is not in it, on another stack.
-    for library in sorted(roofline.libraries, key=lambda library: library.stack != record.stack):
+    for library in sorted(libraries, key=lambda library: library.stack != record.stack):
         column = RATE_COLUMNS.get(library.library)
         if column is not None and column not in cells:
             cells[column] = _rate_of_workload(roofline, library)
-    rates = [rate for library in roofline.libraries for rate in _rates_of_shapes(library).values()]
+    rates = [rate for library in libraries for rate in _rates_of_shapes(library).values()]
     limit = max(rates, default=None)  # of all ranks together, where shape and library make it highest
     if roofline.counted:
         ranks_work = arithmetic.model_flops(roofline.counted, work.micro_batch)

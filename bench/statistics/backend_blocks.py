@@ -88,6 +88,12 @@ def blocks_by_backend(cells: ColumnArrays) -> dict[str, BackendBlocks]:
     }
 
 
+def at_reference_precision(cells: ColumnArrays) -> ColumnArrays:
+    """The rows of a comparison that have the reference's precision."""
+    of_reference = cells["precision"][cells["backend"] == cells["reference"]]
+    return cells.where(np.isin(cells["precision"], of_reference))
+
+
 def highest(values: Floats) -> float | None:
     """The highest of the values that are there; None without any."""
     return None if np.isnan(values).all() else float(np.nanmax(values))

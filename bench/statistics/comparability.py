@@ -31,7 +31,7 @@ OF_OWN_BATCH = ("micro_batch", "global_batch", "padding_share")
 
 CHOICES = (
     *("engine", "engine_options", "optimizer", "sharding", "attention", "stack"),
-    *("precision", "checkpointing", "grad_accum", "loop", "loader"),
+    *("precision", "checkpointing", "grad_accum", "loop", "loader", "slowed_by"),
 )
 """Columns that say what a backend is."""
 

@@ -13,6 +13,7 @@ from bench.results.validity import REMEDIES
 from bench.statistics.backend_blocks import (
     BackendBlocks,
     MemoryParts,
+    at_reference_precision,
     blocks_by_backend,
     divide_peak,
     highest,
@@ -46,6 +47,7 @@ class BackendSummary:
     grad_accum: str
     loop: str
     loader: str
+    slowed_by: str  # share of its time that every step waits on purpose
     status: str
     message: str = ""
     micro_batch: int | None = None  # of the valid blocks
@@ -82,7 +84,11 @@ def summarise(rows: pd.DataFrame) -> list[BackendSummary]:
         return []
     cells = ColumnArrays(rows)
     reference = str(cells["reference"][0])
-    sides = {name: (blocks, _summarise_alone(blocks)) for name, blocks in blocks_by_backend(cells).items()}
+    same_precision = at_reference_precision(cells)
+    sides = {
+        name: (blocks, _summarise_alone(blocks, same_precision))
+        for name, blocks in blocks_by_backend(cells).items()
+    }
     base = sides.pop(reference, None)
     others = [(side[0], _with_speedup(*side, base, reference)) for side in sides.values()]
     return _compare_with_best_pytorch(others if base is None else [base, *others])
@@ -94,8 +100,8 @@ def widest_half_width(rows: pd.DataFrame) -> float | None:
     return max(map(half_width, speedups), default=None)
 
 
-def _summarise_alone(blocks: BackendBlocks) -> BackendSummary:
-    """Everything about a backend that needs no other backend."""
+def _summarise_alone(blocks: BackendBlocks, same_precision: ColumnArrays) -> BackendSummary:
+    """What of a backend needs no other's speed; `same_precision`: all rows at the reference's precision."""
     valid = blocks.valid
     status, message = _judge_status(blocks.rows)
     first = valid if len(valid) else blocks.rows
@@ -107,6 +113,10 @@ def _summarise_alone(blocks: BackendBlocks) -> BackendSummary:
     if status != "ok":
         return BackendSummary(**names)
     state = highest(valid["optimizer_state_bytes"])
+    # Older files have the limit of the reference's precision beside every other one, too.
+    of_another = valid["precision"][0] not in same_precision["precision"] and bool(
+        np.isin(valid["limit_flops_per_s"], same_precision["limit_flops_per_s"]).any()
+    )
     return BackendSummary(
         **names,
         micro_batch=int(valid["micro_batch"][0]),
@@ -120,7 +130,7 @@ def _summarise_alone(blocks: BackendBlocks) -> BackendSummary:
         optimizer_state_bytes=None if state is None else int(state),
         energy_per_sample_j=blocks.energy_per_sample_j(),
         loader_share=loader_share(valid),
-        roofline_share=blocks.roofline_share(),
+        roofline_share=None if of_another else blocks.roofline_share(),
     )
 
 
@@ -201,7 +211,7 @@ def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummar
         (blocks, summary)
         for blocks, summary in backends
         if summary.engine in PYTORCH
-        and summary.samples_per_s
+        and _is_checked(summary)
         and not blocks.valid["slowed_by"].any()
         and _does_the_same_work(blocks, backends[0][0])
     ]
@@ -210,11 +220,22 @@ def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummar
     for blocks, summary in backends:
         if summary is best:
             compared.append(replace(summary, is_best_pytorch=True))
-        elif best_blocks and best and not best.is_reference and _is_comparable(blocks, best_blocks):
+        elif (
+            best_blocks
+            and best
+            and not best.is_reference
+            and _is_checked(summary)
+            and not find_inequalities(blocks.valid, best_blocks.valid)
+        ):
             compared.append(replace(summary, over_best=blocks.speedup_over(best_blocks)))
         else:
             compared.append(summary)
     return compared
+
+
+def _is_checked(summary: BackendSummary) -> bool:
+    """Whether a backend is ok and its losses were compared with the reference's."""
+    return summary.status == "ok" and (summary.is_reference or summary.loss_difference is not None)
 
 
 def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:
@@ -224,10 +245,6 @@ def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:
     updates = {name if name in OTHER_UPDATES else "" for name in optimizers}
     precisions = {name for rows in sides for name in rows.distinct("precision")}
     return len(updates) <= 1 and len(precisions) <= 1
-
-
-def _is_comparable(ours: BackendBlocks, theirs: BackendBlocks) -> bool:
-    return len(ours.valid) > 0 and not find_inequalities(ours.valid, theirs.valid)
 
 
 def _without_speedup(summary: BackendSummary, reason: str) -> BackendSummary:

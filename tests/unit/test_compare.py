@@ -238,6 +238,16 @@ def test_more_memory_is_a_regression_of_its_own(pair: Compare) -> None:
     assert pair(records, two_backends())[0] == 0
 
 
+def test_memory_is_that_of_each_launch_s_highest_block() -> None:
+    base = table_of_records(comparison({"pytorch": [[2.0] * 8, [2.0] * 8]}))
+    new = base.copy()
+    new.loc[new["round"] > 6, "host_peak_mib"] *= 1.5
+    (change,) = compare(base, new, TOLERANCES)
+    assert change.memory_change is not None
+    assert change.memory_change.ratio == pytest.approx(1.5, rel=1e-12)
+    assert change.regressions == ("memory",)
+
+
 def test_markdown_holds_the_same_for_a_pull_request(pair: Compare) -> None:
     status, output, _ = pair(two_backends(seed=1), two_backends(seed=2, ort=1.5 * 1.1), "--markdown")
     assert status == 1

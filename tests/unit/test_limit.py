@@ -39,10 +39,21 @@ def test_each_library_is_asked_once_and_of_the_first_that_has_it(tmp_path: Path,
     assert set(asked) == {"pytorch", "ortmodule"}
     assert [counts.get("count_flops") for counts in asked.values()] == [1, None]
     found = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].roofline
-    assert [(one.library, one.backend) for one in found.libraries] == [
-        ("torch", "pytorch"),
-        ("onnxruntime", "ortmodule"),
+    assert [one.library for one in found.libraries] == ["torch", "onnxruntime"]
+
+
+def test_a_library_is_asked_at_each_precision_and_a_row_has_what_was_timed_at_its_own(tmp_path: Path) -> None:
+    scripts = {"pytorch": {"products": (2e6,) * 3}, "ortmodule_zero1": {"products": (8e6,) * 3}}
+    run = Simulated(tmp_path, scripts, backends={"ortmodule_zero1": {"precision": "fp16"}})
+    found = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].roofline
+    assert [(one.library, one.precision) for one in found.libraries] == [
+        ("torch", "fp32"),
+        ("onnxruntime", "fp32"),
+        ("onnxruntime", "fp16"),
     ]
+    half, full = run.of("ortmodule_zero1")[0], run.of("ortmodule")[0]
+    assert (half["torch_matmul_flops_per_s"], float(half["ort_matmul_flops_per_s"])) == ("", 16e6)
+    assert (float(half["limit_flops_per_s"]), float(full["limit_flops_per_s"])) == (16e6, 4e6)
 
 
 @pytest.mark.parametrize(

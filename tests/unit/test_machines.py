@@ -122,8 +122,10 @@ def test_another_backend_of_the_same_name_is_left_out_and_one_beside_it_does_not
     (same,) = group_by_comparison({"one": [results(comparison(two))], "two": [more]})
     assert [one.backend for one in same.backends] == ["ortmodule"]
     renamed = more.rows.assign(optimizer=more.rows["optimizer"].replace("adamw_fused", "adamw"))
-    changed = ComparisonResults(stem="other", rows=renamed)
-    assert group_by_comparison({"one": [results(comparison(two))], "two": [changed]}) == []
+    slowed = more.rows.assign(slowed_by=0.05 * (more.rows["backend"] != "pytorch"))
+    for rows in (renamed, slowed):
+        changed = ComparisonResults(stem="other", rows=rows)
+        assert group_by_comparison({"one": [results(comparison(two))], "two": [changed]}) == []
 
 
 def test_the_largest_batch_is_a_result_and_no_setting() -> None:

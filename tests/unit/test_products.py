@@ -74,6 +74,15 @@ def test_training_that_was_faster_than_the_products_before_it_is_named() -> None
     ]
 
 
+def test_the_products_of_another_precision_than_the_reference_s_warn_of_nothing() -> None:
+    table = rows(100, 100)
+    table["model_flops_per_s"] = 2e11
+    table.loc[1, "precision"], table.loc[1, "ort_matmul_flops_per_s"] = "bf16", 900e9
+    table.loc[1, "limit_flops_per_s"] = np.nan
+    assert said(table) == []
+    assert [one.onnxruntime for one in rates_by_stack(table)] == [100e9]
+
+
 def test_the_reference_s_stack_comes_first() -> None:
     table = rows(100, 190)
     for column, value in (("backend", "x"), ("stack", "modern"), ("torch_matmul_flops_per_s", 120e9)):

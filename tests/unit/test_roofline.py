@@ -33,8 +33,10 @@ def products(*seconds: float) -> tuple[Product, ...]:
     )
 
 
-def library(name: str, *ranks: tuple[Product, ...], stack: str = "ort") -> TimedLibrary:
-    return TimedLibrary(library=name, stack=stack, backend="x", ranks=ranks)
+def library(
+    name: str, *ranks: tuple[Product, ...], stack: str = "ort", precision: str = "fp32"
+) -> TimedLibrary:
+    return TimedLibrary(library=name, stack=stack, precision=precision, ranks=ranks)
 
 
 TORCH = library("torch", products(2, 4, 8), products(2, 4, 4))
@@ -85,6 +87,30 @@ def test_a_row_has_the_rate_of_its_own_stack_and_the_limit_of_all() -> None:
     assert there["ort_matmul_flops_per_s"] == row(found)["ort_matmul_flops_per_s"], "which is nowhere else"
     assert row(found)["torch_matmul_flops_per_s"] == row(FOUND)["torch_matmul_flops_per_s"]
     assert there["limit_flops_per_s"] == row(found)["limit_flops_per_s"] == 96_000
+
+
+def test_what_was_timed_at_another_precision_is_no_rate_and_no_limit() -> None:
+    half = library("torch", products(1, 1, 1), products(1, 1, 1), precision="bf16")
+    made = row(dataclasses.replace(FOUND, libraries=(TORCH, ORT, half)))
+    assert made == row(FOUND)
+    other = row(FOUND, workload=workload(precision="bf16"))
+    blank = ("torch_matmul_flops_per_s", "ort_matmul_flops_per_s", "limit_flops_per_s", "roofline_share")
+    assert [other.get(column) for column in blank] == [None] * 4
+    assert other["model_flops_per_s"] == 20_000
+
+
+def test_a_file_that_has_the_reference_s_limit_beside_another_precision_has_no_share_there() -> None:
+    half = library("torch", products(0.5, 1, 1), precision="bf16")
+    found = dataclasses.replace(FOUND, libraries=(TORCH, half))
+    rows = table_of_records(
+        [
+            record(roofline=found, blocks=(block(),)),
+            record("x", roofline=found, blocks=(block(),), workload=workload(precision="bf16")),
+        ]
+    )
+    assert [one.roofline_share for one in summarise(rows)] == pytest.approx([5 / 6, 5 / 12])
+    rows["limit_flops_per_s"] = 24_000.0
+    assert [one.roofline_share for one in summarise(rows)] == [pytest.approx(5 / 6), None]
 
 
 @pytest.mark.parametrize("unknown", ["counted", "libraries"])

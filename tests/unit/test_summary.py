@@ -294,6 +294,18 @@ def test_every_backend_is_compared_with_the_fastest_pytorch_too() -> None:
     assert best.over_best is None
 
 
+def test_a_backend_that_failed_or_was_never_checked_has_no_speedup_over_the_fastest_pytorch() -> None:
+    records = comparison({"pytorch": [[2.0]] * 2, "pytorch_best": [[1.6]] * 2, "ortmodule": [[1.5]] * 2})
+    records.append(failed("ortmodule", "crashed", "died"))
+    records += comparison({"ortmodule_zero1": [[1.5]] * 2}, loss_difference=None)
+    base, _, *others = summarise(table_of_records(records))
+    assert base.over_best is not None
+    assert [(one.backend, one.over_best) for one in others] == [
+        ("ortmodule", None),
+        ("ortmodule_zero1", None),
+    ]
+
+
 def test_where_the_reference_is_the_fastest_pytorch_its_speedup_is_not_said_twice() -> None:
     base, ours = summarise(table_of_records(comparison({"pytorch": [[2.0]], "ortmodule": [[1.5]]})))
     assert (base.is_best_pytorch, ours.is_best_pytorch) == (True, False)

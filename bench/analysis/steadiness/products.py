@@ -9,7 +9,7 @@ import pandas as pd
 from bench.machine.processor import INTEL
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, parse_environment
-from bench.statistics.backend_blocks import median
+from bench.statistics.backend_blocks import at_reference_precision, median
 
 LEAST_DIFFERENCE = 0.1
 """How far two libraries' rates differ where the comparison is partly one of their matrix products."""
@@ -30,11 +30,11 @@ class ProductRates:
 
 
 def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
-    """The rates that the valid rows of one comparison hold, the reference's stack first.
+    """The rates that valid rows of the reference's precision hold, the reference's stack first.
 
     A run that goes on with an earlier one measures them again: then it is the median of a stack's rows.
     """
-    cells = ColumnArrays(rows)
+    cells = at_reference_precision(ColumnArrays(rows))
     valid = cells.where(cells["status"] == "ok")
     stacks = sorted(
         dict.fromkeys(valid["stack"]),
@@ -96,8 +96,11 @@ def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
 
 
 def warn_of_low_limit(rows: pd.DataFrame) -> Warnings:
-    """A block that reached more than the limit has no limit in its row, though products were timed."""
-    cells = ColumnArrays(rows)
+    """A block that reached more than the limit has no limit in its row, though products were timed.
+
+    Only at the reference's precision: files once had its limit beside every other one, too.
+    """
+    cells = at_reference_precision(ColumnArrays(rows))
     valid = cells.where(cells["status"] == "ok")
     timed = ~np.isnan(valid["torch_matmul_flops_per_s"]) | ~np.isnan(valid["ort_matmul_flops_per_s"])
     above = timed & ~np.isnan(valid["model_flops_per_s"]) & np.isnan(valid["limit_flops_per_s"])

@@ -12,7 +12,7 @@ from bench.results.records import Roofline, TimedLibrary
 
 
 class RooflineFinder(Stage):
-    """Asks the reference's group for the work of a step, and one group of each library for its products.
+    """Asks the reference's group for a step's work, and one of each library and precision for its products.
 
     What fails leaves blanks and no row: parity is known by then, and nothing that is timed needs it.
     """
@@ -20,7 +20,7 @@ class RooflineFinder(Stage):
     def __init__(self, shared: Run) -> None:
         super().__init__(shared)
         self._known = Roofline()
-        self._asked: set[tuple[str, str]] = set()  # library and stack: of the same name on two, they are two
+        self._asked: set[tuple[str, ...]] = set()  # library, stack and precision: each has its own rates
         shared.when_trained.append(self.find)
 
     def find(self, groups: RunningGroups, built: Mapping[str, Sequence[Built]]) -> None:
@@ -35,7 +35,8 @@ class RooflineFinder(Stage):
         if reference in groups:
             self._count_flops(groups, reference)
         for name in sorted(groups, key=lambda name: name != reference):
-            library = built[name][0].library, self.shared.plan.backends[name].stack
+            backend = self.shared.plan.backends[name]
+            library = built[name][0].library, backend.stack, backend.spec.precision.name
             if library not in self._asked:
                 self._asked.add(library)
                 self._time_products(groups, name, *library)
@@ -54,13 +55,15 @@ class RooflineFinder(Stage):
             groups[name].pause()
             self._known = counted.roofline  # the reference comes first: nothing else is known yet
 
-    def _time_products(self, groups: RunningGroups, name: str, library: str, stack: str) -> None:
+    def _time_products(
+        self, groups: RunningGroups, name: str, library: str, stack: str, precision: str
+    ) -> None:
         shapes = [product.shape for product in self._known.products]
         with groups.closing_if_it_fails(name, self._lose):
             ranks: list[ProductsTimed] = groups[name].request(TimeProducts(shapes=shapes))
             groups[name].pause()
             products = tuple(tuple(rank.products) for rank in ranks)
-            timed = TimedLibrary(library=library, stack=stack, backend=name, ranks=products)
+            timed = TimedLibrary(library=library, stack=stack, precision=precision, ranks=products)
             self._known = dataclasses.replace(self._known, libraries=(*self._known.libraries, timed))
             self._add_absent(f"{name}: {reason}" for rank in ranks for reason in rank.absent)
 
