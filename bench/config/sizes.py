@@ -61,7 +61,7 @@ def read_shipped(name: str) -> dict[str, Any] | None:
     from omegaconf import OmegaConf  # not for `make doctor`, which runs where nothing is installed
 
     file = CONF / "model" / f"{name}.yaml"
-    return dict(OmegaConf.load(file)) if file.exists() else None  # type: ignore[arg-type]
+    return dict(OmegaConf.load(file)) if file.exists() else None
 
 
 def is_changed(shipped: Mapping[str, Any], architecture: str | None, config: Mapping[str, Any]) -> bool:

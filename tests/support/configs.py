@@ -72,7 +72,7 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         model=model or a_model(),
         backends=dict(BACKENDS),
         reference="pytorch",
-        data=Data(name="python_docs" if "evaluate_every" in measure else "synthetic", batches=2),
+        data=Data(name="python_docs") if "evaluate_every" in measure else Data(name="synthetic", batches=2),
         precision=Precision(name="fp32"),
         adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
         measure=Measure(**figures | measure),

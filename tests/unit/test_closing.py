@@ -203,7 +203,7 @@ def test_more_launches_are_written_from_the_overrides(overrides: tuple[str, ...]
         ["measure=quick", "measure.launches=1"],
         ["measure=thorough", "measure.launches=3"],
         ["measure=quick", "++measure.launches=2", "measure.until=0.01", "measure.most_launches=3"],
-        ["measure.resident=one", "data.processor='/tmp/ö b'", "seed=3"],
+        ["measure.resident=one", "data=hf", "data.path=x", "data.processor='/tmp/ö b'", "seed=3"],
     ],
 )
 def test_the_suggested_command_goes_on_with_what_was_measured_and_has_more_launches(

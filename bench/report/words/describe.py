@@ -14,6 +14,7 @@ from bench.machine.identity import name_processor
 from bench.report.words.formatting import TIMES, number, one_line, plural, share
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
+from bench.statistics.backend_blocks import at_reference_precision, median
 from bench.statistics.intervals import STOPPED_CONFIDENCE
 from bench.statistics.table_values import at_largest_batch, distinct_text
 
@@ -188,10 +189,11 @@ def products(rows: pd.DataFrame) -> str:
         else:
             rates |= {"PyTorch": stack.torch, "ONNX Runtime": stack.onnxruntime}
     parts = [f"{name} {_gigaflops(rate)}" for name, rate in rates.items() if rate is not None]
-    limit, layers = (rows[column].dropna() for column in ("limit_flops_per_s", "layers_flops_share"))
+    limit = median(at_reference_precision(ColumnArrays(rows))["limit_flops_per_s"])
+    layers = rows["layers_flops_share"].dropna()
     sentences = [
         f"matrix products at this workload's shapes: {', '.join(parts)}" if parts else "",
-        "" if limit.empty else f"limit {_gigaflops(limit.median())}",
+        "" if limit is None else f"limit {_gigaflops(limit)}",
         "" if layers.empty else f"layers have {share(layers.median())} of the FLOPs",
     ]
     return "; ".join(filter(None, sentences))
