@@ -98,9 +98,10 @@ def _check(settings: Sequence[str]) -> int:
     if settings:
         raise UserError(f"--check takes no {settings[0]}", "leave it out")
     from bench.analysis.scale.tables import CHECKS, FOLDER, PUBLISHED
+    from bench.report.content.scale import read_predictions
+    from bench.report.pages.scale import evidence_of
     from bench.results.atomic import reporting_write_errors
     from bench.results.machines import list_study
-    from bench.scale import words
     from bench.scale.check import check_rows
     from bench.scale.published import published_rows
 
@@ -113,8 +114,8 @@ def _check(settings: Sequence[str]) -> int:
             CHECKS.write(folder / "checks.csv", checked)
         PUBLISHED.write(folder / "published.csv", published)
     print_closing(
-        words.check_answer(checked, published),
-        table="\n\n".join(filter(None, [words.check_table(checked), words.published_table(published)])),
+        "How far predictions are from measurements:",
+        table="\n".join(f"- {line}" for line in evidence_of(read_predictions(folder))),
         files=[*([folder / "checks.csv"] if checked else []), folder / "published.csv", *_render()],
         next_command="make report",
         purpose="rebuilds tables, figures and page",

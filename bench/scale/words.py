@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from bench.analysis.scale.tables import COUNTED, WEAK, faster_world_sizes
 from bench.analysis.scale.topology import Topology
 from bench.config.schema import Config
@@ -62,36 +60,6 @@ def table(rows: Sequence[Row]) -> str:
                 f"{row['predicted_memory_gib']:10.1f} {fits}"
             )
     return "\n".join(lines)
-
-
-def check_answer(checked: Sequence[Row], published: Sequence[Row]) -> str:
-    """How far predictions are from measurements."""
-    errors: dict[str, list[float]] = {}
-    for row in checked:
-        errors.setdefault(row["quantity"], []).append(abs(row["error"]))
-    if published:
-        errors["published ratios of ZeRO-1 to DDP"] = [abs(row["error"]) for row in published]
-    parts = [
-        f"{name}: mean error {sum(sizes) / len(sizes):.1%}, largest {max(sizes):.1%} of {len(sizes)} points"
-        for name, sizes in errors.items()
-    ]
-    return f"predicted against measured: {'; '.join(parts)}." if parts else "Nothing was measured to check."
-
-
-def check_table(checked: Sequence[Row]) -> str:
-    """Every point."""
-    columns = ["model", "backend", "ranks", "link", "quantity", "measured", "predicted", "error"]
-    formats = {"measured": "{:.6g}".format, "predicted": "{:.6g}".format, "error": "{:+.1%}".format}
-    return pd.DataFrame(checked)[columns].to_string(index=False, formatters=formats) if checked else ""
-
-
-def published_table(published: Sequence[Row]) -> str:
-    """Every published ratio."""
-    columns = ["model", "engine", "published_ratio"]
-    columns += ["predicted_ratio", "predicted_ratio_low", "predicted_ratio_high", "error"]
-    return pd.DataFrame(published)[columns].to_string(
-        index=False, float_format="{:.2f}".format, formatters={"error": "{:+.0%}".format}
-    )
 
 
 def _short(number: float) -> str:

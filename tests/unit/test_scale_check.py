@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.measure.comparison import Comparison
 from bench.results import csv_files
 from bench.results.step_parts import ModelFacts, ReadyGradients
-from bench.scale import check, words
+from bench.scale import check
 from bench.scale.check import check_rows
 from bench.scale.links import PAYLOAD_SHARE
 from bench.scale.measured import merge_sizes, read_measured, spread_of
@@ -208,11 +208,3 @@ def test_the_first_files_timing_of_a_size_counts(tmp_path: Path) -> None:
     merged = merge_sizes(sizes, {"all_reduce": [], "reduce": sizes["all_reduce"]})
     assert merged["reduce"] == sizes["all_reduce"]
     assert merged["all_reduce"] == sizes["all_reduce"]
-
-
-def test_the_answer_says_how_far_predictions_are_off() -> None:
-    point = {"quantity": SECONDS, "error": -0.04}
-    said = words.check_answer([point, {**point, "error": 0.08}], [{"error": 0.2}])
-    assert "seconds of a step: mean error 6.0%, largest 8.0% of 2 points" in said
-    assert "published ratios of ZeRO-1 to DDP: mean error 20.0%, largest 20.0% of 1" in said
-    assert words.check_answer([], []) == "Nothing was measured to check."

@@ -122,7 +122,7 @@ def test_without_measurements_published_figures_are_compared_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(["--check"]) == 0
-    assert "published ratios of ZeRO-1 to DDP: mean error" in capsys.readouterr().out
+    assert "published ratios of ZeRO-1 to DDP: mean absolute error" in capsys.readouterr().out
     table = PUBLISHED.read(tmp_path / "results" / "predicted" / "published.csv")
     assert set(table["engine"]) == {"pytorch", "ortmodule"}
     assert "gpt2" not in set(table.loc[table["engine"] == "ortmodule", "model"]), "one figure is uncertain"

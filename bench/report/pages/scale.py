@@ -128,8 +128,8 @@ def _fitting(scaling: Scaling) -> str:
     return "; ".join(parts)
 
 
-def _trust(predictions: Predictions) -> list[Block]:
-    """How far to believe it, in a line for each kind of evidence."""
+def evidence_of(predictions: Predictions) -> list[str]:
+    """How far to believe predictions, in a line for each kind of evidence."""
     evidence = [accuracy_in_words(accuracy) for accuracy in predictions.accuracies]
     if published := predictions.published:
         within = sum(row.predicted.low <= row.published <= row.predicted.high for row in published)
@@ -139,9 +139,12 @@ def _trust(predictions: Predictions) -> list[Block]:
             f"{plural(len(published), 'point')}; {within} within the predicted bracket; {right} times the "
             "prediction has the right one of the two as the faster"
         )
-    if not evidence:
-        return []
-    return [Paragraph(Bold("How far to trust such predictions:")), Bullets(evidence)]
+    return evidence
+
+
+def _trust(predictions: Predictions) -> list[Block]:
+    evidence = evidence_of(predictions)
+    return [Paragraph(Bold("How far to trust such predictions:")), Bullets(evidence)] if evidence else []
 
 
 def accuracy_in_words(accuracy: Accuracy) -> str:
