@@ -14,11 +14,8 @@ from typing import Any
 
 from bench.errors import CannotWriteResults, Terminated, UserError
 
-WIDTH = 100
-"""Characters of a line on the terminal."""
-
-MOST_FILES = 4
-"""Files that are named; of the others only the number is."""
+WIDTH = 100  # characters of a line on the terminal
+MOST_FILES = 4  # files that are named; of the others only the number is
 
 RESUMABLE = "interrupted; complete rounds are kept, and the same command with resume=true goes on."
 """What an interrupted measurement says."""

@@ -14,8 +14,7 @@ STATUSES = (
 )
 """Every status a launch can end in; anything but `ok` replaces the number in a table."""
 
-LONGEST_MESSAGE = 300
-"""Characters of a launch's message; what is longer lies in its details."""
+LONGEST_MESSAGE = 300  # characters of a launch's message; what is longer lies in its details
 
 
 def did_you_mean(

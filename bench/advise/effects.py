@@ -10,18 +10,15 @@ from bench.analysis.methods import find_methods
 from bench.report.content.collection import collect
 from bench.report.files import files_of, is_machine
 
-OTHER_MODEL = 0.25
-"""By what share a choice may do more or less for a model than for those that were measured."""
+OTHER_MODEL = 0.25  # by what share a choice may do more or less for a model than for those that were measured
 
 WRONG = ("diverged", "fallback")
 """Statuses that a choice has with every model of a kind: it computes something else."""
 
-PARTS = "grad_accum"
-"""The choice of how many parts a micro-batch is trained in."""
+PARTS = "grad_accum"  # the choice of how many parts a micro-batch is trained in
 
 
-Choice = tuple[str, str]
-"""A choice of a backend and its value, such as `("precision", "bf16")`."""
+Choice = tuple[str, str]  # a choice of a backend and its value, such as `("precision", "bf16")`
 
 
 @dataclass(frozen=True, kw_only=True)

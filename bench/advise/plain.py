@@ -12,14 +12,12 @@ from bench.results import prediction
 from bench.results.prediction import FP32_BYTES
 from bench.sweeps.fit import ModelTrial, train_shortly
 
-PLAIN = "pytorch"
-"""The backend of the trials."""
+PLAIN = "pytorch"  # the backend of the trials
 
 MOST_PARTS = 8
 """The most parts of a trial's micro-batch: more would take long, and so many need little memory."""
 
-TIME_TOLERANCE = 0.1
-"""By what share a step may take more or less time than the line through two trials says."""
+TIME_TOLERANCE = 0.1  # by what share a step may take more or less time than the line through two trials says
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,7 @@ Wide bounds, since they only decide what is measured."""
 MEMORY_TOLERANCE = 0.1
 """By what share memory may differ from what is added up: what allocators keep, and buffers."""
 
-INTERPLAY = 0.2
-"""By what share several choices together may do more or less than the product of each alone."""
+INTERPLAY = 0.2  # by what share several choices together may do more or less than the product of each alone
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from bench.statistics.summary import PYTORCH, BackendSummary
 
 FASTER, SAME, SLOWER, INCONCLUSIVE = "faster", "same", "slower", "inconclusive"
 
-VERDICTS = (FASTER, SAME, SLOWER, INCONCLUSIVE)
-"""What an interval over launches can say."""
+VERDICTS = (FASTER, SAME, SLOWER, INCONCLUSIVE)  # what an interval over launches can say
 
 ONE_LAUNCH = "one launch"
 """In place of a verdict: there is a ratio, but launches differ by more than its interval shows."""
@@ -24,8 +23,7 @@ ONE_LAUNCH = "one launch"
 NO_SPEEDUP = "no speed-up"
 """In place of a verdict: the backend ran, but something forbids the comparison; the table says what."""
 
-CHOICES = ("engine", "optimizer", "sharding", "attention", "stack")
-"""What makes one PyTorch another."""
+CHOICES = ("engine", "optimizer", "sharding", "attention", "stack")  # what makes one PyTorch another
 
 
 @dataclass(frozen=True, kw_only=True)

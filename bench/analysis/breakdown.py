@@ -16,19 +16,15 @@ from bench.results.operator_kinds import KINDS
 from bench.statistics.intervals import Amount, Floats, Speedup, mean_with_interval
 from bench.statistics.summary import BackendSummary
 
-UNNAMED = ("host", "other")
-"""Kinds that do not say what was computed."""
-
-MAIN_SHARE = 0.5
-"""Share of a kind's seconds above which one operator stands for it."""
+UNNAMED = ("host", "other")  # kinds that do not say what was computed
+MAIN_SHARE = 0.5  # share of a kind's seconds above which one operator stands for it
 
 DISTORTED = 1.25
 """A profiled step that takes so many times as long as a timed one, or a timed one as long as it, is another
 step: its kinds of work take something else than in a timed one. Beside the profiler's own cost it is mostly
 memory that is new to the process."""
 
-UNKNOWN_LIMIT = 0.05
-"""Share of a step in operators of no known kind above which the report says so."""
+UNKNOWN_LIMIT = 0.05  # share of a step in operators of no known kind above which the report says so
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH, choices_of, join_values
 from bench.statistics.intervals import Floats, Speedup, launch_midmeans, squared_standard_error, t_quantile
 
-FEWEST_TO_PREDICT = 3
-"""Machines: of two it is not known how much machines spread."""
+FEWEST_TO_PREDICT = 3  # machines: of two it is not known how much machines spread
 
 SMALLEST_VARIANCE = 1e-12
 """Least squared standard error of a mean of logarithms: launches that agree to more digits than a clock has

@@ -17,11 +17,8 @@ NOTEWORTHY = 0.02
 BRING_A_LIBRARY = ("adamw_8bit_bitsandbytes", "adamw_8bit_torchao", "adamw_4bit_torchao")
 """Optimizers whose library is loaded after the memory of all others was read, so that a peak contains it."""
 
-SAVES, COSTS, SAME = "saves", "costs", "same"
-"""What a method does to the peak of memory."""
-
-AGREES, DISAGREES = "agrees", "disagrees"
-"""Whether what was measured is what the guide says."""
+SAVES, COSTS, SAME = "saves", "costs", "same"  # what a method does to the peak of memory
+AGREES, DISAGREES = "agrees", "disagrees"  # whether what was measured is what the guide says
 
 
 @dataclass(frozen=True, kw_only=True)

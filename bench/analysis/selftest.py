@@ -12,8 +12,7 @@ from bench.machine.identity import name_processor
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import summarise
 
-MOST_FALSE_ALARMS = 4
-"""In 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %."""
+MOST_FALSE_ALARMS = 4  # in 40 A/A comparisons; at 5 % a perfect harness has more with a probability of 5 %
 
 OF_A_COMPARISON = (
     *("started_at", "git_commit", "model", "device", "world_size", "threads_per_rank", "micro_batch"),
@@ -32,8 +31,7 @@ COLUMNS = {
 }
 """The columns that are read, by the name of the table."""
 
-SPEEDUP = ("ratio", "low", "high", "launches", "rounds")
-"""What a table of verdicts holds of a speed-up."""
+SPEEDUP = ("ratio", "low", "high", "launches", "rounds")  # what a table of verdicts holds of a speed-up
 
 NEEDED_HITS = {0.05: 8, 0.02: 4}
 """By planted slow-down: how many comparisons must say `slower`, of 10 quick and of 5 thorough ones."""

@@ -23,8 +23,7 @@ from bench.config.schema import Config
 from bench.errors import SweepIncomplete, UserError
 from bench.results.atomic import write_atomically
 
-EXECUTOR = "SUBMITIT_EXECUTOR"
-"""Environment variable that submitit sets in the tasks of a job."""
+EXECUTOR = "SUBMITIT_EXECUTOR"  # environment variable that submitit sets in the tasks of a job
 
 REPORT = "outcome.json"
 """In Hydra's folder of a point: the file in which a job reports to the process that submitted it."""

@@ -23,8 +23,7 @@ TOLERANCES = CONF / "tolerances.yaml"
 MOST, WIDE = 0.5, 0.1
 """The largest share of a metric that a file may let become worse, and from which on that is said."""
 
-METRICS = ("throughput", "speedup", "memory")
-"""What may become worse; the file has a share for each."""
+METRICS = ("throughput", "speedup", "memory")  # what may become worse; the file has a share for each
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,7 @@ from bench.results.environment_cell import latest_environment
 OF_THE_MACHINE = ("cpu.", "gpus.", "memory_gib")
 """Entries of an environment in which machines differ by what they are: the table has their names."""
 
-MOST_DIFFERENCES = 4
-"""Settings or versions that are named; of the others only the number is."""
+MOST_DIFFERENCES = 4  # settings or versions that are named; of the others only the number is
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ from bench.config import choices
 from bench.config.fields import at_least, one_of
 from bench.setup.recipes import STACKS
 
-USUAL = "pytorch"
-"""The reference wherever it is among the backends."""
+USUAL = "pytorch"  # the reference wherever it is among the backends
 
 
 @dataclass(kw_only=True)

@@ -6,8 +6,7 @@ as its module is there.
 
 from bench.setup.checkout import ROOT
 
-CONF = ROOT / "conf"
-"""The shipped configuration files."""
+CONF = ROOT / "conf"  # the shipped configuration files
 
 
 def _modules(folder: str) -> tuple[str, ...]:
@@ -18,11 +17,8 @@ def _modules(folder: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (ROOT / "bench" / "worker" / folder).glob("[!_]*.py")))
 
 
-ON_DEVICE = "on_device"
-"""The engine that trains without torch: bench/worker/on_device/."""
-
-ENGINES = tuple(sorted((*_modules("engines"), ON_DEVICE)))
-"""What executes forward and backward."""
+ON_DEVICE = "on_device"  # the engine that trains without torch: bench/worker/on_device/
+ENGINES = tuple(sorted((*_modules("engines"), ON_DEVICE)))  # what executes forward and backward
 
 OPTIMIZERS = _modules("optimizers")
 OTHER_UPDATES = {
@@ -65,8 +61,7 @@ DIVIDED = {
 WITHOUT_WHOLE_WEIGHTS = tuple(name for name, divided in DIVIDED.items() if "weights" in divided)
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
 
-LOOPS = ("bare", *_modules("loops"))
-"""What makes the steps: the harness's own loop, or one that users have."""
+LOOPS = ("bare", *_modules("loops"))  # what makes the steps: the harness's own loop, or one that users have
 
 SHARDINGS_OF_LOOPS = dict.fromkeys(
     ("trainer", "ort_trainer"), ("ddp", *(name for name in DEEPSPEED if name not in IN_16_BITS_ALONE))
@@ -78,8 +73,7 @@ TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 OF_CLASSES = ("image-classification", "sequence-classification", "token-classification")
 """Tasks whose labels are classes, `num_labels` of them."""
 
-OF_TOKENS = ("causal-lm", "masked-lm", "speech-recognition", "translation")
-"""Tasks whose labels are tokens."""
+OF_TOKENS = ("causal-lm", "masked-lm", "speech-recognition", "translation")  # tasks whose labels are tokens
 
 OWN_TASK = "own"
 """The task of a module of the user's own, which has no head of transformers: what its loss asks for."""
@@ -95,8 +89,7 @@ BEST_ATTENTION = "best"
 """The attention of a backend that leaves it to the rank: sdpa where transformers has the model with it."""
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
-SIXTEEN_BITS = ("bf16", "fp16")
-"""Precisions in which the matrix products run in 16 bits."""
+SIXTEEN_BITS = ("bf16", "fp16")  # precisions in which the matrix products run in 16 bits
 
 LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 """By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for

@@ -84,8 +84,7 @@ ROWS = (".csv", ".json", ".jsonl", ".parquet", ".txt", ".arrow", ".gz")
 """Endings of those files of a dataset or its tokenizer whose content is hashed; images would take minutes."""
 
 
-WEIGHTS = (".json", ".safetensors")
-"""Endings of those files in a model's folder that decide what is trained."""
+WEIGHTS = (".json", ".safetensors")  # endings of those files in a model's folder that decide what is trained
 
 
 def _file_hash(path: Path) -> str:

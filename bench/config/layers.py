@@ -13,14 +13,12 @@ from typing import Any
 
 from bench.errors import UserError
 
-PREFIX = "layers:"
-"""Begins such a size, before the number."""
+PREFIX = "layers:"  # begins such a size, before the number
 
 KEY = re.compile(r"^(num_)?(hidden_|encoder_|decoder_)?layers$|^n_layers?$|^depths$")
 """The keys that say how many layers a stack has; `depths` lists those of every stage."""
 
-PAIR = 2
-"""Layers that a stage keeps if N allows: Swin's windows are shifted in every second one."""
+PAIR = 2  # layers that a stage keeps if N allows: Swin's windows are shifted in every second one
 
 
 def parse(size: str) -> int | None:

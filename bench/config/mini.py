@@ -12,14 +12,9 @@ from typing import Any
 
 from bench.config import layers
 
-LAYERS = 2
-"""The most of every stack or stage; a single one would hide what happens between two."""
-
-WIDTH = 128
-"""The approximate width of the widest stage's residual stream: BERT-Tiny's (arXiv:1908.08962)."""
-
-VOCABULARY = 1024
-"""The most words; a published vocabulary would be nine tenths of so small a model."""
+LAYERS = 2  # the most of every stack or stage; a single one would hide what happens between two
+WIDTH = 128  # the approximate width of the widest stage's residual stream: BERT-Tiny's (arXiv:1908.08962)
+VOCABULARY = 1024  # the most words; a published vocabulary would be nine tenths of so small a model
 
 _STREAMS = ("hidden_size", "d_model", "n_embd", "dim")
 _WIDTHS = re.compile(

@@ -12,8 +12,7 @@ from bench.config.sizes import MINI, PUBLISHED, check_mini, check_size
 from bench.errors import UserError
 from bench.machine.environment import digest
 
-ALL, HEAD = "all", "head"
-"""Values of `Model.trained`."""
+ALL, HEAD = "all", "head"  # values of `Model.trained`
 
 
 @dataclass(kw_only=True)

@@ -44,8 +44,7 @@ def find_file(module: str) -> Path:
     )
 
 
-INSTALLED = ("site-packages", "dist-packages")
-"""Folders whose other files are libraries, not the user's."""
+INSTALLED = ("site-packages", "dist-packages")  # folders whose other files are libraries, not the user's
 
 
 def names_file(place: str) -> bool:

@@ -20,17 +20,13 @@ from bench.config.quoting import quote_texts
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
 
-LONGEST = 60
-"""Characters of a name; what does not fit is left out."""
-
-DIGITS = 4
-"""How many of the hash a name ends with."""
+LONGEST = 60  # characters of a name; what does not fit is left out
+DIGITS = 4  # how many of the hash a name ends with
 
 SAID_BY_THEIR_VALUE = ("experiment", "precision", "after", "stack", "measure", "size")
 """Settings whose value alone says enough: bf16, mini."""
 
-MOST_NAMED = 2
-"""How many of the other backends are named; more are counted."""
+MOST_NAMED = 2  # how many of the other backends are named; more are counted
 
 UNMEASURED = (
     *("device", "device.world_size", "machine", "study", "results_dir", "reports_dir", "resume"),
@@ -39,8 +35,7 @@ UNMEASURED = (
 """Overrides that do not appear in a name: they change nothing that is measured, or the name says it already.
 Those of `measure` do not appear either, except for measure.batch=max, measure=converge and parity alone."""
 
-DEFAULT_STACK = next(iter(STACKS))
-"""The stack that names leave out."""
+DEFAULT_STACK = next(iter(STACKS))  # the stack that names leave out
 
 _DELETED = "~deleted~"
 

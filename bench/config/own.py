@@ -11,11 +11,8 @@ from bench.config.choices import OWN_TASK, WITHOUT_LENGTH
 from bench.config.overrides import last_values
 from bench.errors import UserError
 
-OWN = "own"
-"""The choice of `model` that takes everything from the user's model."""
-
-KEYS = ("model.pretrained", "model.module")
-"""The keys that name a model of the user's own."""
+OWN = "own"  # the choice of `model` that takes everything from the user's model
+KEYS = ("model.pretrained", "model.module")  # the keys that name a model of the user's own
 
 HEADS = {
     "ForMaskedLM": "masked-lm",

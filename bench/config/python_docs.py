@@ -9,19 +9,15 @@ from functools import cache
 
 NAME = "python_docs"
 
-TASKS = ("causal-lm", "masked-lm")
-"""What can be learnt from a text without labels."""
+TASKS = ("causal-lm", "masked-lm")  # what can be learnt from a text without labels
 
 FIRST_ID = 8
 """The token of byte 0. Below it lie those with which most models pad, begin and end."""
 
 BYTES = 256
 MASK_ID = FIRST_ID + BYTES
-VOCABULARY = MASK_ID + 1
-"""How many words a model must know."""
-
-HELD_OUT_PART = 10
-"""One in so many bytes, those at the end, is never trained on."""
+VOCABULARY = MASK_ID + 1  # how many words a model must know
+HELD_OUT_PART = 10  # one in so many bytes, those at the end, is never trained on
 
 
 @cache

@@ -9,8 +9,7 @@ from bench.errors import UserError
 
 PUBLISHED, MINI = "published", "mini"
 
-CHANGED = "changed"
-"""In results, the size of a shipped model whose file's configuration the user has changed."""
+CHANGED = "changed"  # in results, the size of a shipped model whose file's configuration the user has changed
 
 OF_LABELS = {"num_labels", "problem_type"}
 """Keys that fit a head to a user's labels; the model is the published one with any of them."""

@@ -14,8 +14,7 @@ from bench.doctor.probe import examine
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 
-COLOURS = {"ok": "32", "poor": "33", "broken": "31"}
-"""Green, yellow and red of ANSI terminals."""
+COLOURS = {"ok": "32", "poor": "33", "broken": "31"}  # green, yellow and red of ANSI terminals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,11 +14,8 @@ from bench.setup.nvidia_smi import ListedGpu
 from bench.setup.recipes import STACKS
 from bench.setup.surroundings import find_old_driver
 
-LEAST_FREE_GIB = 2
-"""Memory that two ranks of the smallest model need under three backends."""
-
-BUSY = 0.1
-"""Cores that other work may take before it disturbs blocks, whose limit is 5 % of a rank's core."""
+LEAST_FREE_GIB = 2  # memory that two ranks of the smallest model need under three backends
+BUSY = 0.1  # cores that other work may take before it disturbs blocks, whose limit is 5 % of a rank's core
 
 
 @dataclass(frozen=True, kw_only=True)

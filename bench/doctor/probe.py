@@ -31,8 +31,7 @@ from bench.setup.choice import find_python, recorded_choice
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.stage import pending
 
-SECONDS = 120
-"""The longest that importing torch may take; from a cold disk it takes half of this."""
+SECONDS = 120  # the longest that importing torch may take; from a cold disk it takes half of this
 
 ASK_TORCH = """
 import json, sys

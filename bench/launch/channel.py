@@ -30,14 +30,10 @@ IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 4
 """After so long without a word the kernel asks whether the other machine is there, so often, so many times:
 one that is gone is noticed after 30 seconds."""
 
-LENGTH = struct.Struct(">I")
-"""Before each message: its bytes."""
+LENGTH = struct.Struct(">I")  # before each message: its bytes
+LONGEST_MESSAGE = 64 << 20  # bytes; a longer one is no message of ours
 
-LONGEST_MESSAGE = 64 << 20
-"""Bytes; a longer one is no message of ours."""
-
-Message = dict[str, Any]
-"""A message of the handshake."""
+Message = dict[str, Any]  # a message of the handshake
 
 T = TypeVar("T")
 

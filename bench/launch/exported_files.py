@@ -4,8 +4,7 @@ import msgspec
 
 MODEL, TENSORS, CHECKED = "model.onnx", "tensors.safetensors", "checked.json"
 
-OUTPUT = "output"
-"""The name of PyTorch's output in the file of tensors."""
+OUTPUT = "output"  # the name of PyTorch's output in the file of tensors
 
 
 class CheckedExport(msgspec.Struct, frozen=True, kw_only=True):

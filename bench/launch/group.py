@@ -18,8 +18,7 @@ from bench.launch.messages import ANSWERS, GREETINGS, A, End, Failed, Request
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 
-SELECT_SECONDS = 5
-"""How often a waiting coordinator looks whether the agents are still there."""
+SELECT_SECONDS = 5  # how often a waiting coordinator looks whether the agents are still there
 
 SECONDS_FOR_THE_CAUSE = 1.0
 """After one rank's failure, how long the others may take to tell theirs, which may be the cause of it."""

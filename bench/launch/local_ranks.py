@@ -21,8 +21,7 @@ from bench.launch.spec import WorkerSpec
 MONITOR_SECONDS = 2
 """How often torch elastic's agent looks at its workers; its own 0.1 s costs three groups 2 % of a core."""
 
-AGENT_SECONDS = 10
-"""How long an agent may take to tidy up before it is killed."""
+AGENT_SECONDS = 10  # how long an agent may take to tidy up before it is killed
 
 LOG_TAIL_BYTES = 4000
 

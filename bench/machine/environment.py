@@ -23,8 +23,7 @@ from bench.setup.recipes import MKL_LIBRARY
 OF_A_STACK = ("stack", "python", "packages")
 """Entries in which backends of one comparison may differ, if they are of different stacks."""
 
-WITHOUT_EFFECT = ("removed_variables",)
-"""Entries that are recorded but change nothing."""
+WITHOUT_EFFECT = ("removed_variables",)  # entries that are recorded but change nothing
 
 UNRECORDED = (
     *("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR", "CUDA_HOME", "CUDA_CACHE_PATH"),

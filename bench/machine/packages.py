@@ -7,8 +7,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-INSTALLED = ("site-packages", "dist-packages")
-"""What folders are called in which packages are installed."""
+INSTALLED = ("site-packages", "dist-packages")  # what folders are called in which packages are installed
 
 _MAPS = Path("/proc/self/maps")
 

@@ -13,8 +13,7 @@ from typing import Any
 from bench.machine.hardware import available_cores
 from bench.setup.recipes import MKL_MACHINE
 
-INTEL = "GenuineIntel"
-"""The vendor that Intel's CPUs name."""
+INTEL = "GenuineIntel"  # the vendor that Intel's CPUs name
 
 INSTRUCTION_SETS = (
     *("sse4_2", "avx", "avx2", "fma", "f16c"),

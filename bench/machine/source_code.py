@@ -8,8 +8,7 @@ from bench.setup.checkout import ROOT
 CODE = ("bench", "conf", "requirements", "pyproject.toml")
 """What differs from the commit if it is changed; results/, reports/, tests and the README do not count."""
 
-SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")
-"""Endings of the files that are hashed."""
+SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")  # endings of the files that are hashed
 
 MEASURING = (
     *("bench/cluster", "bench/config", "bench/errors.py", "bench/launch", "bench/machine", "bench/measure"),

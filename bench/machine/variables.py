@@ -7,8 +7,7 @@ from pathlib import Path
 from bench.setup.checkout import ROOT
 from bench.setup.recipes import CUDA_HOME, MKL_LIBRARY
 
-SECRET_VARIABLE = "BENCH_SECRET"
-"""Environment variable that the user sets to the same on all nodes."""
+SECRET_VARIABLE = "BENCH_SECRET"  # environment variable that the user sets to the same on all nodes
 
 REMOVED = (
     *("ORTMODULE_", "DS_", "PYTORCH_", "ATEN_"),

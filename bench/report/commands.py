@@ -31,11 +31,8 @@ TABLE = """python -m bench.report table RESULTS…: one row for each model and b
 RESULTS are results files, or folders of them.
 """
 
-NARROWEST, WIDEST = 2.5, 40.0
-"""Inches."""
-
-UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
-"""Inches of each; `pt` is LaTeX's."""
+NARROWEST, WIDEST = 2.5, 40.0  # inches
+UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}  # inches of each; `pt` is LaTeX's
 
 
 def draw_figure(options: argparse.Namespace) -> int:

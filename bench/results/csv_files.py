@@ -26,14 +26,12 @@ from bench.results.columns import COLUMNS, DTYPES, REAL, TEXT
 from bench.results.records import SCHEMA_VERSION
 from bench.results.validity import REMEDIES
 
-Line = list[str]
-"""The cells of a row."""
+Line = list[str]  # the cells of a row
 
 REPEATED = ("comparison", "overrides", "command")
 """Columns that are blank where they say the same as in the row above."""
 
-DIGITS = 12
-"""Significant digits of a figure: far more than a clock has."""
+DIGITS = 12  # significant digits of a figure: far more than a clock has
 
 
 def write_formatted(path: Path, parts: Iterable[Sequence[Line]]) -> None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HOST = "host"
-"""In place of an operator: Python and the framework between the operators."""
+HOST = "host"  # in place of an operator: Python and the framework between the operators
 
 WAITING = "waiting for other ranks"
 """In place of an operator: the main thread ran none while the communication library was at work."""

@@ -20,8 +20,7 @@ from bench.results.prediction import Predicted
 SCHEMA_VERSION = 14
 """The version of record and CSV: goes up with any change of their columns. What changed, git tells."""
 
-NOT_TIMED = 0
-"""The launch number of the parity check and of the search; timed launches count from 1."""
+NOT_TIMED = 0  # the launch number of the parity check and of the search; timed launches count from 1
 
 
 class LaunchStage(str, Enum):

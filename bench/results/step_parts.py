@@ -7,8 +7,7 @@ FORWARD, BACKWARD, UPDATE, COPIES, WHOLE = "forward", "backward", "update", "cop
 gradients into one tensor and back, as what sends them does; a step as a whole, without the copies. Ranks
 train apart meanwhile, and send nothing."""
 
-TOGETHER = "together"
-"""A step of ranks that send what the sharding has them send, as in timed blocks."""
+TOGETHER = "together"  # a step of ranks that send what the sharding has them send, as in timed blocks
 
 
 @dataclass(frozen=True, kw_only=True)

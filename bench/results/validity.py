@@ -30,8 +30,7 @@ REMEDIES = {
 }
 """What to do where a block does not count, by cause."""
 
-STEADY_BYTES = 8 << 20
-"""New memory per step below which a process' memory counts as settled."""
+STEADY_BYTES = 8 << 20  # new memory per step below which a process' memory counts as settled
 
 PAGE_BYTES = 4 << 10
 """Bytes of a small page, one fault each. Huge pages escape that count, so the peak counts, too."""

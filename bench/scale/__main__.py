@@ -19,11 +19,8 @@ from bench.errors import UserError
 
 RESULTS = Path("results")
 
-STUDY = "scale"
-"""What predictions are checked with."""
-
-GBIT_PER_S = (4.0, 1.0, 0.25)
-"""What the links that are tried carry."""
+STUDY = "scale"  # what predictions are checked with
+GBIT_PER_S = (4.0, 1.0, 0.25)  # what the links that are tried carry
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

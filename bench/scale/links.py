@@ -19,8 +19,7 @@ BURST_BYTES = 131_072
 """Bytes that may pass at once before the rate holds. TCP hands down up to 64 KiB at a time; with less room
 than that and their headers, the kernel cuts them into frames, which takes a fifth of the ranks' cores."""
 
-QUEUE_MS = 400
-"""For how long a packet may wait for its turn; what waits longer is lost."""
+QUEUE_MS = 400  # for how long a packet may wait for its turn; what waits longer is lost
 
 PAYLOAD_SHARE = 1448 / 1514
 """The share of a full frame that is payload: 14 bytes are Ethernet's header, 20 IPv4's and 32 TCP's with its

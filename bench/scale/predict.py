@@ -21,11 +21,8 @@ from bench.statistics.intervals import Floats
 
 WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
-SHARDINGS = ("ddp", "zero1", "zero2", "zero3", "fsdp2")
-"""What is predicted: libraries' own shardings."""
-
-DRAWS, SEED = 256, 1
-"""The draws that bands are made from; the same call gives the same."""
+SHARDINGS = ("ddp", "zero1", "zero2", "zero3", "fsdp2")  # what is predicted: libraries' own shardings
+DRAWS, SEED = 256, 1  # the draws that bands are made from; the same call gives the same
 
 STRONG_RANKS = 256
 """A strong scaling has the samples that so many ranks have with one micro-batch each: fewer ranks accumulate

@@ -24,8 +24,7 @@ from bench.statistics.intervals import Floats
 
 TOPOLOGY = "v100x8"
 RANKS = 8
-HARDWARE = "8x V100"
-"""How the hardware of the figures begins."""
+HARDWARE = "8x V100"  # how the hardware of the figures begins
 
 TASKS = {"pytorch": "pytorch_zero1", "ortmodule": "ortmodule_zero1"}
 """Engines, and with which backend ZeRO was published for them."""
@@ -35,22 +34,16 @@ UNFUSED_BYTES = Estimate(value=110, low=80, high=140)
 each tensor in some nine operators, and Trainer clips the gradient's norm and unscales it: counted off its
 code, 4 bytes each."""
 
-KERNELS = 9
-"""Operators of that update on each tensor, one after the other from the host."""
+KERNELS = 9  # operators of that update on each tensor, one after the other from the host
 
 LAUNCH = Estimate(value=6e-6, low=4e-6, high=10e-6)
 """Seconds of an operator of PyTorch's on the host, as usually reported."""
 
 DRAWS, SEED = 512, 1
 
-ROUNDS = 30
-"""After which the passes' seconds no longer change."""
-
-SHORTEST = 0.05
-"""Share of a step's seconds that forward and backward pass take at least."""
-
-UNCERTAIN = "typo-suspected"
-"""The flag of figures that are not compared."""
+ROUNDS = 30  # after which the passes' seconds no longer change
+SHORTEST = 0.05  # share of a step's seconds that forward and backward pass take at least
+UNCERTAIN = "typo-suspected"  # the flag of figures that are not compared
 
 _CASTS = (
     "the published ratio is larger: DeepSpeed's fp16 mode computes all in 16 bits, where autocast casts "

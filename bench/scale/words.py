@@ -11,8 +11,7 @@ from bench.scale.predict import SHARDINGS
 
 Row = Mapping[str, Any]
 
-WORLD_SIZES = (1, 8, 64, 1024)
-"""World sizes of the tables."""
+WORLD_SIZES = (1, 8, 64, 1024)  # world sizes of the tables
 
 
 def answer(config: Config, facts: ModelFacts, topology: Topology, rows: Sequence[Row]) -> str:

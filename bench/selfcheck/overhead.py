@@ -36,11 +36,8 @@ from bench.results import arithmetic
 from bench.selfcheck.bare_loop_ranks import BareLoop
 from bench.statistics import intervals
 
-ALLOWED = (0.98, 1.02)
-"""The ratios that pass: harness over bare loop."""
-
-BACKEND = "pytorch"
-"""The backend that does what the bare loop does."""
+ALLOWED = (0.98, 1.02)  # the ratios that pass: harness over bare loop
+BACKEND = "pytorch"  # the backend that does what the bare loop does
 
 
 def main(arguments: list[str] | None = None) -> int:

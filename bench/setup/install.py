@@ -36,17 +36,13 @@ from bench.setup.recipes import Stack
 from bench.setup.stage import SetupStage, pending
 from bench.setup.surroundings import check_system, describe_gpus
 
-TAIL_LINES = 30
-"""Lines of a failed stage's log that are printed."""
+TAIL_LINES = 30  # lines of a failed stage's log that are printed
 
 CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a folder that is not writable, or of a full disk."""
 
-POLL_SECONDS = 0.05
-"""How often it is looked whether a command has ended."""
-
-SECONDS_TO_STOP = 10
-"""How long an interrupted command may clean up before it is killed."""
+POLL_SECONDS = 0.05  # how often it is looked whether a command has ended
+SECONDS_TO_STOP = 10  # how long an interrupted command may clean up before it is killed
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from bench.errors import UserError
 
-SECONDS = 60
-"""How long it may take; without the driver's persistence mode it wakes every GPU first."""
+SECONDS = 60  # how long it may take; without the driver's persistence mode it wakes every GPU first
 
 FIELDS = "name,driver_version,memory.total,memory.free"
 

@@ -50,18 +50,14 @@ NETWORK = (
 MKL_LIBRARY = "lib/libmkl_full_path.so"
 """What the stage `blas` builds, below the environment; bench/setup/mkl_vendor.c says what it is for."""
 
-MKL_MACHINE = "x86_64"
-"""The only architecture that MKL exists for, as `platform.machine` names it."""
+MKL_MACHINE = "x86_64"  # the only architecture that MKL exists for, as `platform.machine` names it
 
 CUDA11 = "cuda11"
 """The folder below an environment that holds ONNX Runtime's CUDA 11.8, apart from torch's CUDA 12.4: their
 wheels have folders of the same names."""
 
-TORCHS_CUDA = "12.4"
-"""What the pinned torch is built with."""
-
-CUDA_HOME = "nvcc/nvidia/cu13"
-"""The folder below an environment that holds its CUDA compiler."""
+TORCHS_CUDA = "12.4"  # what the pinned torch is built with
+CUDA_HOME = "nvcc/nvidia/cu13"  # the folder below an environment that holds its CUDA compiler
 
 
 def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, ...]:

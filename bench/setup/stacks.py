@@ -21,14 +21,12 @@ from pathlib import Path
 from bench.setup.checkout import ROOT
 from bench.setup.recipes import CUDA11, CUDA_HOME, STACKS
 
-NAMES = tuple(STACKS)
-"""The names of the stacks, the default first."""
+NAMES = tuple(STACKS)  # the names of the stacks, the default first
 
 ORT_TRAINING = ("onnxruntime-training", "onnxruntime-training-cpu")
 """ONNX Runtime Training's distributions, for GPUs and without."""
 
-NEWEST_TORCH_FOR_ORT = (2, 6)
-"""ONNX Runtime Training's extensions do not load with a later one."""
+NEWEST_TORCH_FOR_ORT = (2, 6)  # ONNX Runtime Training's extensions do not load with a later one
 
 RECORDED = ("torch", "transformers", *ORT_TRAINING, "onnx", "deepspeed", "numpy", "safetensors")
 """The packages whose versions every row names."""

@@ -15,11 +15,8 @@ from bench.setup.choice import Choice
 from bench.setup.nvidia_smi import ListedGpu, list_gpus, version
 from bench.setup.recipes import Stack
 
-OLDEST_GLIBC = (2, 28)
-"""The newest version that a pinned wheel asks for (its tag manylinux_2_28)."""
-
-OLDEST_GCC = 9
-"""The oldest major version that compiles torch's headers (c10/util/C++17.h)."""
+OLDEST_GLIBC = (2, 28)  # the newest version that a pinned wheel asks for (its tag manylinux_2_28)
+OLDEST_GCC = 9  # the oldest major version that compiles torch's headers (c10/util/C++17.h)
 
 
 def check_system(stack: Stack, checkout: Path, device: str) -> None:

@@ -38,8 +38,7 @@ CHOICES = (
 MAY_DIFFER = ("attention", "stack", "precision", "checkpointing", "grad_accum", "loop", "loader")
 """Columns in which a backend may differ from the reference; that is said beside the speed-up."""
 
-MOST_DIFFERENCES = 4
-"""Entries of the environment that are named where a speed-up is refused because of them."""
+MOST_DIFFERENCES = 4  # entries of the environment that are named where a speed-up is refused because of them
 
 
 def find_inequalities(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:

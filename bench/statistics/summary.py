@@ -22,8 +22,7 @@ from bench.statistics.backend_blocks import (
 from bench.statistics.comparability import choices_of, describe_permitted_differences, find_inequalities
 from bench.statistics.intervals import Floats, Speedup, half_width, verdict
 
-PYTORCH = ("eager", "compile")
-"""The engines that are PyTorch itself."""
+PYTORCH = ("eager", "compile")  # the engines that are PyTorch itself
 
 
 @dataclass(frozen=True, kw_only=True)

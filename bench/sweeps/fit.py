@@ -21,8 +21,7 @@ from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name
 from bench.results import csv_files
 
-FOLDER = "runs/trials"
-"""The folder of the trials' results, in the results folder; trials are no results."""
+FOLDER = "runs/trials"  # the folder of the trials' results, in the results folder; trials are no results
 
 PEAKS = ("setup_host_peak_mib", "first_step_host_peak_mib", "host_peak_mib")
 """Columns of the peaks of every phase, for which memory has to suffice."""
@@ -61,8 +60,7 @@ FIRST_STEPS = 3
 """What the first step and what is exported for it take, in steps: 2.2 to 5.2 with 4 layers of bert-large (AMD
 EPYC, family 26, model 2)."""
 
-WARMUP_BLOCKS = 5
-"""Blocks of `measure.warmup_steps` until the warm-up has settled: 4 to 6 (the same CPU)."""
+WARMUP_BLOCKS = 5  # blocks of `measure.warmup_steps` until the warm-up has settled: 4 to 6 (the same CPU)
 
 PROFILED_STEPS = 27
 """Steps of a profiled backend: 3 to warm up, 12 to 20 until there is room for events, 8 in four rounds (Intel

@@ -10,14 +10,9 @@ CLASSES, IMAGES = ("a", "b"), 256
 WIDTH, HEIGHT = 500, 375
 """Pixels. ImageNet's images have some 469 x 387 on average (Russakovsky et al. 2015, arXiv:1409.0575)."""
 
-GRID = 25
-"""Pixels between two random colours; between them the colours change smoothly, as in a photograph."""
-
-TRAINED_SIZE = 224
-"""Pixels to which the processor scales them, as that of ViT-B/16 does."""
-
-MADE = "made.json"
-"""Lies there when all images do."""
+GRID = 25  # pixels between two random colours; between them the colours change smoothly, as in a photograph
+TRAINED_SIZE = 224  # pixels to which the processor scales them, as that of ViT-B/16 does
+MADE = "made.json"  # lies there when all images do
 
 
 def make_images(folder: Path, count: int = IMAGES) -> None:

@@ -10,8 +10,7 @@ from bench.config.choices import CONF
 from bench.errors import UserError
 from bench.setup import stacks
 
-SHIPPED = CONF / "sweeps"
-"""The folder of the plans that can be named without their path."""
+SHIPPED = CONF / "sweeps"  # the folder of the plans that can be named without their path
 
 
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

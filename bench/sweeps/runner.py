@@ -20,8 +20,7 @@ from bench.sweeps.comparisons import PlannedComparison, config_to_measure, faile
 from bench.sweeps.plan_file import Plan
 from bench.tracking.track import track
 
-SECONDS_TO_END = 20
-"""Seconds of a limited call that are kept for ending what runs and for the summary."""
+SECONDS_TO_END = 20  # seconds of a limited call that are kept for ending what runs and for the summary
 
 QUICK_SUMMARIES = {"methods": write_methods, "support": write_support}
 """Summaries that are rebuilt in place of the machine's report."""

@@ -10,8 +10,7 @@ from mlflow.tracking import MlflowClient
 from bench.config.track import Mlflow
 from bench.tracking.content import TrackedBackend, TrackedComparison
 
-PER_CALL = 100
-"""Parameters, or tags, that a server takes in one call; of figures it takes more."""
+PER_CALL = 100  # parameters, or tags, that a server takes in one call; of figures it takes more
 
 LONGEST_VALUE = 5000
 """Characters of a parameter or a tag. A server takes 6000 and 8000."""

@@ -10,8 +10,7 @@ import pandas as pd
 
 FOLDER = Path(__file__).parent
 
-AT_LARGEST = "max-batch"
-"""The flag of what was published with each side at its own largest batch."""
+AT_LARGEST = "max-batch"  # the flag of what was published with each side at its own largest batch
 
 FLAGS = {
     "typo-suspected": "its page contradicts itself",

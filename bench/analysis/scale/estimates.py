@@ -12,8 +12,7 @@ Draws = Floats
 """Shape (draws, 1), to be combined with world sizes of shape (world sizes,). The first draw is the best
 guess."""
 
-QUANTILE = 1.959964
-"""95 % of a normal distribution lie within so many standard deviations."""
+QUANTILE = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,7 @@ from bench.analysis.scale.network import Duration, Network
 from bench.analysis.scale.sendings import AFTER_BACKWARD, AFTER_UPDATE, BACKWARD, FORWARD, Sending
 from bench.statistics.intervals import Floats
 
-Call = tuple[float, Duration]
-"""A collective, and the share of a pass at which it is sent or needed."""
+Call = tuple[float, Duration]  # a collective, and the share of a pass at which it is sent or needed
 
 _FIRST, _GRADIENTS, _LAYER = range(3)
 """What happens in a pass, in the order of what happens at the same moment: the first weights are asked for,

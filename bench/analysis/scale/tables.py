@@ -10,8 +10,7 @@ from bench.results.collectives import SENT
 from bench.results.columns import REAL, TEXT
 from bench.results.side_files import TableFile
 
-FOLDER = "predicted"
-"""Within the results."""
+FOLDER = "predicted"  # within the results
 
 
 COUNTED, TEXTBOOK = "counted", "textbook"
@@ -20,8 +19,7 @@ COUNTED, TEXTBOOK = "counted", "textbook"
 WEAK, STRONG = "weak", "strong"
 """Whether every rank has as many samples on more ranks, or all of them together."""
 
-LEAST_GAIN = 1.0005
-"""The smallest ratio of samples/s that counts as faster: what rounds to 1.000 does not."""
+LEAST_GAIN = 1.0005  # the smallest ratio of samples/s that counts as faster: what rounds to 1.000 does not
 
 
 def faster_world_sizes(ratios: Mapping[int, float]) -> list[int]:

@@ -16,8 +16,7 @@ LEAST_DIFFERENCE = 0.1
 
 GIGA = 1e9
 
-Warnings = Iterator[tuple[str, str, str]]
-"""What kind each warning is of, what was seen, and the remedy."""
+Warnings = Iterator[tuple[str, str, str]]  # what kind each warning is of, what was seen, and the remedy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,42 +24,28 @@ from bench.statistics.table_values import latest_overrides
 DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
 
-SLOW_FIRST_ROUND = 0.03
-"""Slowness of a launch's first round against its others."""
-
-SPREAD = 0.05
-"""Standard deviation of the log throughput of blocks within a launch."""
-
-LAUNCH_SPREAD = 0.03
-"""Standard deviation of the log throughput between launches."""
-
-STANDARD_ERRORS = 3.0
-"""How far an effect must stand out of its own noise to be called one."""
-
-LOAD_SHARE = 0.02
-"""Share of the ranks' core time over all blocks, taken by other processes or the hypervisor."""
+SLOW_FIRST_ROUND = 0.03  # slowness of a launch's first round against its others
+SPREAD = 0.05  # standard deviation of the log throughput of blocks within a launch
+LAUNCH_SPREAD = 0.03  # standard deviation of the log throughput between launches
+STANDARD_ERRORS = 3.0  # how far an effect must stand out of its own noise to be called one
+LOAD_SHARE = 0.02  # share of the ranks' core time over all blocks, taken by other processes or the hypervisor
 
 LOADER_SHARE = 0.05
 """Share of a block's time, waited for batches, above which the loader limits a run, not only the device."""
 
-CLOCK_DROP = 0.05
-"""A block's clock, of GPU or processor, below the backend's median by more than this share."""
+CLOCK_DROP = 0.05  # a block's clock, of GPU or processor, below the backend's median by more than this share
 
 UNEXPLAINED_MIB = 500.0
 """Growth of device memory from block to block that is not torch's, above which another process has joined."""
 
-WIDE_MARGIN = 0.05
-"""A `measure.margin` above this, more than twice the default, is warned of."""
-
-FEWEST_BLOCKS = 8
-"""For statements about the shape of a distribution."""
+WIDE_MARGIN = 0.05  # a `measure.margin` above this, more than twice the default, is warned of
+FEWEST_BLOCKS = 8  # for statements about the shape of a distribution
 
 SEPARATION = 4.0
 """Ashman's D (Ashman, Bird & Zepf 1994, AJ 108, 2348) of two clusters of blocks. They call 2 a clean
 separation; the best split of a few normal values reaches 3 often and 4 rarely."""
 
-LEAST_DISTANCE = 0.03
-"""Distance of two clusters in log throughput up to which they do not matter."""
+LEAST_DISTANCE = 0.03  # distance of two clusters in log throughput up to which they do not matter
 
 END_OTHERS = "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES"
 

@@ -13,8 +13,7 @@ LARGEST_SHARE = 0.005
 """The most of a core that sampling may take: many GPUs, or a slow NVML, are sampled less often."""
 
 BUSY_PERCENT = 5.0
-BUSY_BYTES = 600 << 20
-"""Utilisation and memory of a device above which another process seems to use it."""
+BUSY_BYTES = 600 << 20  # utilisation and memory of a device above which another process seems to use it
 
 MOST_LOOKS = 4
 SECONDS_BETWEEN_LOOKS = 1.0

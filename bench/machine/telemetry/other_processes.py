@@ -10,13 +10,11 @@ from dataclasses import dataclass
 
 from bench.machine.telemetry.cpu import core_time, cpu_seconds
 
-LEAST_SHARE = 0.05
-"""The share of a core below which a process is not named."""
+LEAST_SHARE = 0.05  # the share of a core below which a process is not named
 
 MOST_NAMED = 3
 
-Key = tuple[int, float]
-"""A process: its id, and when it started, since ids are used again."""
+Key = tuple[int, float]  # a process: its id, and when it started, since ids are used again
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,7 @@ class Glance:
     takers: tuple[Taker, ...]  # the processes with the largest shares, as far as they can be seen from here
 
 
-Look = Callable[[float], Glance]
-"""Looks for so many seconds."""
+Look = Callable[[float], Glance]  # looks for so many seconds
 
 
 def look_at_others(cores: Collection[int], seconds: float) -> Glance:

@@ -20,8 +20,7 @@ from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp
 
-MOST_WARMUP_BLOCKS = 7
-"""Warm-up ends after this many blocks, settled or not."""
+MOST_WARMUP_BLOCKS = 7  # warm-up ends after this many blocks, settled or not
 
 EQUAL_WARMUP_BLOCKS = 3
 """Where training is followed to a target: warm-up until it is settled would give some backends more steps."""

@@ -7,8 +7,7 @@ from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.measure.plan.plans import Launch
 
-StartGroup = Callable[[str, Launch], Group]
-"""Starts the group of a backend in a launch."""
+StartGroup = Callable[[str, Launch], Group]  # starts the group of a backend in a launch
 
 OnFailure = Callable[[str, Launch, LaunchFailed, str], None]
 """What becomes of a failure once its group is closed: the backend, its launch, the failure, the log's end."""

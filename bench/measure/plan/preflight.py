@@ -23,11 +23,8 @@ from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on
 from bench.setup.recipes import MKL_LIBRARY, STACKS
 
-TOKEN_BYTES = 3 * 8
-"""Bytes of a token on the host: its id, its place in the mask and its label, 64 bits each."""
-
-SCORE_BYTES = 4
-"""Bytes of one token's score for one word of the vocabulary, in fp32."""
+TOKEN_BYTES = 3 * 8  # bytes of a token on the host: its id, its place in the mask and its label, 64 bits each
+SCORE_BYTES = 4  # bytes of one token's score for one word of the vocabulary, in fp32
 
 
 def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:

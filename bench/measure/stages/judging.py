@@ -14,11 +14,8 @@ from bench.results.records import TensorVerdict
 NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
 """How many times more than by rounding a tensor of the first step may be off, and one of the last step."""
 
-OWN_MULTIPLE = 10.0
-"""How many times more than the reference in the comparison's own precision it may be off."""
-
-FLOOR = 1e-4
-"""How far any tensor of the first step may be off, relative to it."""
+OWN_MULTIPLE = 10.0  # how many times more than the reference in the comparison's own precision it may be off
+FLOOR = 1e-4  # how far any tensor of the first step may be off, relative to it
 
 LATER_FLOORS = {LAST_GRADIENT: 0.015, MOVEMENT: 0.005}
 """How far a tensor of the last step may be off: several times what a single ReLU changes that
@@ -47,8 +44,7 @@ NOISE_ALONE = 1e-6
 """A tensor no larger than this, relative to the largest of its kind, may be noise alone. In 13 small models
 such gradients had up to 1.4e-8, and all others at least 6.9e-7, with a noise of at most 0.06 % of them."""
 
-NOTHING = ExpectedTensor(norm=0.0, noise=0.0)
-"""What is expected of a tensor that plain PyTorch does not have."""
+NOTHING = ExpectedTensor(norm=0.0, noise=0.0)  # what is expected of a tensor that plain PyTorch does not have
 
 BUFFER_TOLERANCE = 0.01
 """How far a buffer may be off, relative to it.

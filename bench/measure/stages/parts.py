@@ -36,17 +36,10 @@ from bench.statistics.intervals import median_interval
 MOST_LAUNCHES, SECONDS = 4, 6.0
 """Fresh processes of each backend, and how long the steps of each should last about."""
 
-WARMUP_STEPS = 4
-"""Before anything is counted or timed."""
-
-FEWEST_TIMES, MOST_TIMES = 6, 34
-"""How often each kind of step is timed in a launch, however long it takes."""
-
-LADDER_BYTES = tuple(2**exponent for exponent in range(12, 29, 2))
-"""4 KiB to 256 MiB."""
-
-MEMORY, PART, GRADIENTS, COLLECTIVE = "memory", "part", "gradients", "collective"
-"""What a row is about."""
+WARMUP_STEPS = 4  # before anything is counted or timed
+FEWEST_TIMES, MOST_TIMES = 6, 34  # how often each kind of step is timed in a launch, however long it takes
+LADDER_BYTES = tuple(2**exponent for exponent in range(12, 29, 2))  # 4 KiB to 256 MiB
+MEMORY, PART, GRADIENTS, COLLECTIVE = "memory", "part", "gradients", "collective"  # what a row is about
 
 RUNTIME, PEAK = "runtime", "peak"
 """What a rank had in memory before there was a model, and the most it had while it trained."""

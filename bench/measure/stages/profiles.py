@@ -16,8 +16,7 @@ from bench.measure.stages.stage import Stage
 from bench.results import operator_kinds
 from bench.results.side_files import BREAKDOWN
 
-WARMUP_STEPS = 3
-"""How many are taken before any is profiled: the first start of a profile takes time."""
+WARMUP_STEPS = 3  # how many are taken before any is profiled: the first start of a profile takes time
 
 MOST_WARMUPS = 6
 """How often so many steps are profiled uncounted, until the heap has room for events beside the tensors:
@@ -31,8 +30,7 @@ SETTLED_WARMUPS = 2
 USUAL_WARMUPS, PROFILER_SECONDS = 3.5, 0.6
 """How many are taken, and what each takes beside its steps: for the estimate of the time that is left."""
 
-WHERE = "where the time goes, untimed"
-"""Begins what the progress bar says."""
+WHERE = "where the time goes, untimed"  # begins what the progress bar says
 
 MOST_STEPS = 3
 """How many a backend takes in a round: ONNX Runtime's own file of events has to fit into memory."""
@@ -41,8 +39,7 @@ FEWEST_ROUNDS, MOST_ROUNDS = 4, 8
 """In how many rounds steps are profiled: backends take turns, so that a slower machine slows them all.
 However long a step is, an interval over fewer says little."""
 
-SECONDS = 3.0
-"""How long a backend's profiled steps should last about, all rounds together."""
+SECONDS = 3.0  # how long a backend's profiled steps should last about, all rounds together
 
 
 class Profiles(Stage):

@@ -24,8 +24,7 @@ Heaps fragment differently in each process: without a reserve, PyTorch came thro
 BERT with 20 samples, and in one launch of six ran out of memory with 17.
 """
 
-USUAL_TRIALS = 8
-"""How many a search takes, for the estimate of the time that is left."""
+USUAL_TRIALS = 8  # how many a search takes, for the estimate of the time that is left
 
 IN_THE_SEARCH = "in the search for the largest micro-batch: "
 """How the message of a backend begins that fails there."""

@@ -19,8 +19,7 @@ from bench.analysis.answer import (
 from bench.report.content.notes import LEAST_SHARE
 from bench.report.words.formatting import TIMES, name_models, plural, ratio_range
 
-MOST_KINDS = 2
-"""Kinds of work that are named, of those that save time and of those that cost it."""
+MOST_KINDS = 2  # kinds of work that are named, of those that save time and of those that cost it
 
 _KINDS = {
     "optimizer": "the optimizer's step",

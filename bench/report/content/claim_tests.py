@@ -24,11 +24,8 @@ from bench.statistics.table_values import distinct_text, stopped_by_width
 CHECKPOINTED = (0.7, 0.9)
 """Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
 
-TF32 = (1.0, 3.0)
-"""Throughput with TF32 over that without, which the guide calls "up to 3x"."""
-
-MULTIPLE = 8
-"""A batch of a multiple of so many samples is faster per sample, as the guide says."""
+TF32 = (1.0, 3.0)  # throughput with TF32 over that without, which the guide calls "up to 3x"
+MULTIPLE = 8  # a batch of a multiple of so many samples is faster per sample, as the guide says
 
 EQUAL_COLUMNS = (
     *("model", "size", "task", "data", "lengths", "seq_len", "precision"),
@@ -42,8 +39,7 @@ STATE_TOLERANCE = 0.02
 LOW_BIT_TOLERANCE = 0.1
 """`STATE_TOLERANCE` of claims that leave out the scales of blocks, or say "little more"."""
 
-IN_BOTH_FORMATS = 1.5
-"""Bytes of weights in 16 and in 32 bits over those in 32 bits alone."""
+IN_BOTH_FORMATS = 1.5  # bytes of weights in 16 and in 32 bits over those in 32 bits alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +56,9 @@ Comparisons = Sequence[ReportedComparison]
 ClaimTest = Callable[[Comparisons], Iterable[ClaimAnswer]]
 """Finds the comparisons that test a claim, and their answers."""
 
-Swap = Callable[[str, str], bool]
-"""Whether a claim is about the first value of a choice becoming the second."""
+Swap = Callable[[str, str], bool]  # whether a claim is about the first value of a choice becoming the second
 
-Bounds = tuple[float, float]
-"""Between which ratios a claim holds."""
+Bounds = tuple[float, float]  # between which ratios a claim holds
 
 FASTER, SLOWER = (1.0, inf), (0.0, nextafter(1.0, 0.0))
 

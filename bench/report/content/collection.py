@@ -25,8 +25,7 @@ from bench.results.environment_cell import latest_environment
 from bench.results.side_files import BREAKDOWN, CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
 from bench.statistics.table_values import distinct_text, model_label
 
-FAIRNESS = "fairness"
-"""The study of the comparisons that leave settings alone on purpose."""
+FAIRNESS = "fairness"  # the study of the comparisons that leave settings alone on purpose
 
 
 @dataclass(frozen=True, kw_only=True)

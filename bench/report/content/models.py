@@ -114,8 +114,7 @@ def showable(
 
 # One row for each model
 
-MOST_BACKENDS = 2
-"""Backends that a row has columns for: the usual ones, or the first of others."""
+MOST_BACKENDS = 2  # backends that a row has columns for: the usual ones, or the first of others
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from bench.results.operator_kinds import WAITING
 from bench.statistics.intervals import Amount
 from bench.statistics.summary import BackendSummary
 
-MOST_NAMED = 2
-"""Backends that a line names; of more it says how many."""
+MOST_NAMED = 2  # backends that a line names; of more it says how many
 
 
 def backend_notes(summaries: Sequence[BackendSummary]) -> list[tuple[str, str]]:
@@ -52,11 +51,8 @@ def limited_by(summaries: Sequence[BackendSummary]) -> list[str]:
 
 # Where time goes
 
-LEAST_SHARE = 0.01
-"""Share of a step: a short line and the answer leave out what differs by less."""
-
-MOST_KINDS = 3
-"""Kinds of work that a sentence names: those that differ most, of those that differ for sure."""
+LEAST_SHARE = 0.01  # share of a step: a short line and the answer leave out what differs by less
+MOST_KINDS = 3  # kinds of work that a sentence names: those that differ most, of those that differ for sure
 
 
 def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]) -> list[str]:

@@ -7,8 +7,7 @@ from pathlib import Path
 from bench.report.content.blocks import Picture
 
 SPEED, ATTRIBUTION, UNCONTROLLED = "models-speedup", "attribution", "fairness"
-TIME = ("models-breakdown", "breakdown")
-"""Kinds of figures about a step's time."""
+TIME = ("models-breakdown", "breakdown")  # kinds of figures about a step's time
 
 CAPTIONS = {
     SPEED: "Training speed, model by model",

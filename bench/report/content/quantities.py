@@ -78,5 +78,4 @@ ENERGY = Quantity(
 QUANTITIES = {"speedup": SPEEDUP, "memory": MEMORY, "energy": ENERGY}
 
 BREAKDOWN = "breakdown"
-KINDS = (*QUANTITIES, BREAKDOWN)
-"""What a figure over many models may show."""
+KINDS = (*QUANTITIES, BREAKDOWN)  # what a figure over many models may show

@@ -16,11 +16,8 @@ from bench.report.figures.sheet import bar_entry, mark_entry
 from bench.report.figures.style import Theme
 from bench.report.words.formatting import TIMES, one_line, share
 
-REMAINDER = "not in the profile"
-"""What a timed step takes beyond the profiled one."""
-
-TOO_FAR = "profile too far from the timed step"
-"""Why a step has no bar."""
+REMAINDER = "not in the profile"  # what a timed step takes beyond the profiled one
+TOO_FAR = "profile too far from the timed step"  # why a step has no bar
 
 
 @dataclass(frozen=True)

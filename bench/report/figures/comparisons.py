@@ -19,8 +19,7 @@ from bench.report.words import describe
 from bench.report.words.formatting import TIMES, number, ratio
 from bench.statistics.summary import BackendSummary
 
-ROWS_PER_PAGE = 48
-"""A figure that would have more is continued on another page."""
+ROWS_PER_PAGE = 48  # a figure that would have more is continued on another page
 
 Page: TypeAlias = dict[str, list[ReportedComparison]]
 """The panels of a figure by heading. Equal and largest batches never share a page."""

@@ -12,11 +12,8 @@ from bench.report.figures import style
 from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, mark_entry
 from bench.report.figures.style import Theme
 
-LEFT, HIGH, BELOW = 0.5, 3.0, 0.42
-"""Inches beside the axes, of the axes, and below them."""
-
-MARKERS = "os^DvPX"
-"""Markers of the backends in their order, for readers who do not see colours."""
+LEFT, HIGH, BELOW = 0.5, 3.0, 0.42  # inches beside the axes, of the axes, and below them
+MARKERS = "os^DvPX"  # markers of the backends in their order, for readers who do not see colours
 
 
 def draw_convergence(comparison: ReportedComparison, theme: Theme) -> Figure:

@@ -18,8 +18,7 @@ from bench.report.words.formatting import TIMES, ratio
 
 SPEED, MEMORY = ("#0072B2", ""), ("#E69F00", "///")
 
-FARTHEST = 3.0
-"""Times the baseline's speed or memory, or a part of it: the axis ends there."""
+FARTHEST = 3.0  # times the baseline's speed or memory, or a part of it: the axis ends there
 
 
 def write_methods_figures(comparisons: Sequence[ReportedComparison], folder: Path) -> list[Path]:

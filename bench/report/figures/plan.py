@@ -15,8 +15,7 @@ from bench.report.figures.comparisons import Page
 from bench.report.figures.convergence import draw_convergence
 from bench.report.figures.style import Theme
 
-MOST = 8
-"""Figures of a kind at most: more take minutes, and the tables hold all of it."""
+MOST = 8  # figures of a kind at most: more take minutes, and the tables hold all of it
 
 OF_PAGES: dict[str, Callable[[Page, Theme], Figure]] = {
     "speedup": comparisons.draw_speedup,
@@ -33,8 +32,7 @@ OF_ONE: dict[
 """Figures of one comparison, of those measured last; and what a comparison needs for one."""
 
 
-Planned: TypeAlias = tuple[ReportFigure, Callable[[Theme], Figure]]
-"""A figure, and what draws it."""
+Planned: TypeAlias = tuple[ReportFigure, Callable[[Theme], Figure]]  # a figure, and what draws it
 
 
 def planned_figures(collection: Collection, folder: Path) -> list[Planned]:

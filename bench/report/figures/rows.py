@@ -29,17 +29,10 @@ from bench.report.figures.style import POINTS, SMALL, Look, Theme, rimmed
 from bench.report.words.formatting import one_line
 from bench.statistics.intervals import Speedup
 
-REACH = 1.5
-"""An interval that ends so many times beyond every value is cut there."""
-
-MOST_FOR_NAMES = 0.36
-"""The largest share of the width for names left of the axis; longer ones are cut."""
-
-SHORT = 16
-"""Letters of a reason that always has room, as `out of memory` has."""
-
-BETWEEN = 0.08
-"""Inches between two groups."""
+REACH = 1.5  # an interval that ends so many times beyond every value is cut there
+MOST_FOR_NAMES = 0.36  # the largest share of the width for names left of the axis; longer ones are cut
+SHORT = 16  # letters of a reason that always has room, as `out of memory` has
+BETWEEN = 0.08  # inches between two groups
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,10 @@ from matplotlib.ticker import Locator, LogLocator, MaxNLocator
 from bench.report.figures.style import POINTS, SMALL, Look, Theme, rimmed
 from bench.report.words.formatting import one_line
 
-REPORT_WIDTH = 6.6
-"""Inches of the figures of a report."""
-
-WIDE = 5.5
-"""Inches from which on there is room for intervals as numbers."""
-
-MARGIN = 0.05
-"""Inches on every side."""
-
-LINE = 1.25 * SMALL / 72
-"""Inches from one line of small text to the next."""
+REPORT_WIDTH = 6.6  # inches of the figures of a report
+WIDE = 5.5  # inches from which on there is room for intervals as numbers
+MARGIN = 0.05  # inches on every side
+LINE = 1.25 * SMALL / 72  # inches from one line of small text to the next
 
 _DPI = 720  # at which texts are measured: so fine that hinting does not matter
 _RENDERER = RendererAgg(1, 1, _DPI)

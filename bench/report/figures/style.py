@@ -4,11 +4,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-POINTS, SMALL = 7.5, 6.5
-"""The sizes of titles and model names, and of all other words."""
+POINTS, SMALL = 7.5, 6.5  # the sizes of titles and model names, and of all other words
 
-Look: TypeAlias = tuple[str, str]
-"""Colour and hatch of a bar."""
+Look: TypeAlias = tuple[str, str]  # colour and hatch of a bar
 
 # Okabe and Ito's palette, which holds for colour-blind readers (jfly.uni-koeln.de/color). A hatch
 # distinguishes neighbours where colour is lost; it is of straight lines, which a file repeats in few bytes.

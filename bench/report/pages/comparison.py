@@ -177,8 +177,7 @@ def _facts(comparison: ReportedComparison) -> list[Text]:
     ]
 
 
-MOST_WARNINGS = 2
-"""Warnings that the terminal shows, of different kinds; of the others only the number is."""
+MOST_WARNINGS = 2  # warnings that the terminal shows, of different kinds; of the others only the number is
 
 
 def render_terminal(comparison: ReportedComparison) -> Table:

@@ -34,8 +34,7 @@ from bench.report.content.scale import (
 )
 from bench.report.words.formatting import MISSING, TIMES, number, plural, ratio, share
 
-SHOWN = (1, 8, 64, 1024)
-"""World sizes of the tables; the files have all."""
+SHOWN = (1, 8, 64, 1024)  # world sizes of the tables; the files have all
 
 
 def scale_page(predictions: Predictions) -> list[Block]:

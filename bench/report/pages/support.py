@@ -23,11 +23,9 @@ from bench.setup.recipes import STACKS
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
 
-CHOICES = "choices"
-"""The experiment of other engines, optimizers and shardings, which are not timed."""
+CHOICES = "choices"  # the experiment of other engines, optimizers and shardings, which are not timed
 
-Reasons = dict[str, int]
-"""Why something does not train, and the number under which the page says it."""
+Reasons = dict[str, int]  # why something does not train, and the number under which the page says it
 
 
 def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:

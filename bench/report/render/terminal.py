@@ -11,8 +11,7 @@ from bench.closing import WIDTH
 from bench.report.content.blocks import Small, Table, inlines, plain
 from bench.report.words.formatting import one_line
 
-NARROW = 9
-"""The least width of a line of a header, in characters."""
+NARROW = 9  # the least width of a line of a header, in characters
 
 
 def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Table:

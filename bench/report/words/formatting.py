@@ -7,11 +7,8 @@ from bench.statistics.intervals import Speedup
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
-MISSING = "\N{EN DASH}"
-"""Stands where there is no number."""
-
-MOST_NAMED = 3
-"""Models, or backends, that a sentence or a title names one by one."""
+MISSING = "\N{EN DASH}"  # stands where there is no number
+MOST_NAMED = 3  # models, or backends, that a sentence or a title names one by one
 
 
 def number(value: float | None, digits: int = 4) -> str:

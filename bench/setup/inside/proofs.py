@@ -19,8 +19,7 @@ CUDA = re.compile(
 )
 """The path of a library of CUDA."""
 
-GIVEN_LATER = {"Provider_GetHost"}
-"""What ONNX Runtime itself gives to its provider when it loads it."""
+GIVEN_LATER = {"Provider_GetHost"}  # what ONNX Runtime itself gives to its provider when it loads it
 
 
 def prove_torch(cuda: str) -> None:

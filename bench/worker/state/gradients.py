@@ -37,8 +37,7 @@ exhaust = deque[object](maxlen=0).extend  # goes through all of an iterable
 ROUNDING = torch.finfo(torch.float32).eps
 """The relative distance of neighbouring fp32 numbers, by which the weights of the second time are off."""
 
-ORDER = 1e-5
-"""How far rounding may have a loss off if its samples change places, relative to it or to 1."""
+ORDER = 1e-5  # how far rounding may have a loss off if its samples change places, relative to it or to 1
 
 UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
