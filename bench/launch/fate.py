@@ -20,6 +20,7 @@ OUT_OF_MEMORY = (
     "failed to allocate memory",
     "out of memory",
     "alloc_failed",
+    r"not_initialized.*(cublas|cudnn)create|(cublas|cudnn)create.*not_initialized",  # no memory for a handle
     "bad_alloc",
     "memoryerror",
     "failed to map segment from shared object",  # the dynamic loader under a memory limit

@@ -59,7 +59,7 @@ def list_gpus(setting: str | None) -> list[Gpu]:
                 name=pynvml.nvmlDeviceGetName(handle),
                 memory_total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
                 driver=driver,
-                capability=tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
+                capability=_capability(pynvml, handle),
                 near_cores=_near_cores(pynvml, handle),
                 slices=_slices(pynvml, handle),
             )
@@ -154,6 +154,16 @@ def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:
         with suppress(nvml.NVMLError):  # not every place has one
             slices.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
     return tuple(slices)
+
+
+def _capability(nvml: Any, handle: Any) -> tuple[int, int]:
+    """Of a slice of a GPU that does not say it, the whole one's."""
+    try:
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    except nvml.NVMLError:
+        whole = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(whole)
+    return major, minor
 
 
 def _near_cores(nvml: Any, handle: Any) -> tuple[int, ...]:

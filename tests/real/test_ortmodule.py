@@ -98,6 +98,10 @@ def of_torch() -> None:
             RuntimeError(f"{SOURCE} gradient_builder != nullptr was false. No gradient of Resize."),
             "unsupported",
         ),
+        (
+            RuntimeError(f"{SOURCE} CUDA failure 700: an illegal memory access ; GPU=0 ; expr=cudaStream"),
+            None,
+        ),
         (of_sympy, "unsupported"),
         (of_onnx, "unsupported"),
         (of_torch, None),

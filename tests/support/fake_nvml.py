@@ -112,7 +112,11 @@ class FakeNvml(types.ModuleType):
     def nvmlDeviceGetName(self, handle: str) -> str:
         return self.cards.get(handle, "NVIDIA H200 MIG 1g.18gb")
 
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, migDevice: str) -> str:
+        return next(iter(self.cards))
+
     def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
+        self._answers("nvmlDeviceGetCudaComputeCapability", handle, slices=False)
         return (7, 5) if self.nvmlDeviceGetName(handle) == "Tesla T4" else (9, 0)
 
     def nvmlDeviceGetCpuAffinity(self, handle: str, cpuSetSize: int) -> list[int]:

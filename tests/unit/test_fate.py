@@ -41,6 +41,8 @@ def test_an_exit_status_in_words(status: int, words: str) -> None:
         "MemoryError",
         "libtorch_cpu.so: failed to map segment from shared object",
         "RuntimeError: could not create a primitive",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "CUDNN failure 1: CUDNN_STATUS_NOT_INITIALIZED ; GPU=0 ; expr=cudnnCreate(&cudnn_handle_)",
     ],
 )
 def test_words_that_tell_of_memory(words: str) -> None:
@@ -50,6 +52,7 @@ def test_words_that_tell_of_memory(words: str) -> None:
 def test_other_words_do_not() -> None:
     assert not fate.tells_of_memory("IndexError: index out of range in self")
     assert not fate.tells_of_memory("could not create a primitive descriptor for a convolution")
+    assert not fate.tells_of_memory("CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasGemmEx(…)`")
 
 
 def test_the_last_error_of_a_log_is_found_between_what_torchrun_says() -> None:

@@ -6,6 +6,7 @@ in the processes that measure it. Checked against onnxruntime-training 1.19.2, t
 
 import json
 import os
+import re
 import tempfile
 import traceback
 from collections import Counter
@@ -45,6 +46,8 @@ ELEMENT_TYPES = {
     torch.float16: onnx.TensorProto.FLOAT16,
     torch.bfloat16: onnx.TensorProto.BFLOAT16,
 }
+
+OF_THE_GPU = r"(cuda|cublas|cudnn|nccl) (failure|error)"  # what ONNX Runtime says of a GPU that failed
 
 SHAPE_INFERENCE = ("onnx", "onnxruntime", "sympy")
 """Packages whose Python computes before anything is trained."""
@@ -168,11 +171,11 @@ class Engine(TorchEngine):
             return "unsupported"
         # ONNX Runtime's own exceptions (NotImplemented, Fail, InvalidGraph …) have no common base class.
         if type(error).__module__.startswith("onnxruntime."):
-            return "unsupported"
+            return None if re.search(OF_THE_GPU, str(error).lower()) else "unsupported"
         # What its C++ raises while it builds the gradient graph, or while a kernel runs, is a RuntimeError
         # that names its source file. Out of memory was handled before this.
-        if isinstance(error, RuntimeError) and "onnxruntime" in str(error).lower():
-            return "unsupported"
+        if isinstance(error, RuntimeError) and "onnxruntime" in (words := str(error).lower()):
+            return None if re.search(OF_THE_GPU, words) else "unsupported"
         # Its Python infers shapes with what onnx and sympy raise.
         frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
         return "unsupported" if frames and frames[-1].split(".")[0] in SHAPE_INFERENCE else None

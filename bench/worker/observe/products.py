@@ -5,7 +5,8 @@ as they do in training.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -36,15 +37,25 @@ def time_products(
     products: list[Product] = []
     failed: dict[str, list[str]] = {}  # shapes, by what went wrong
     for shape in dict.fromkeys([*squares, *shapes]):
+        # A smaller square may have said already what there is to know.
+        wanted, first = shape in shapes or timer.seconds_of(shape) <= WARM_UP, None
+        with noting(failed, shape):
+            first = timer.prepare(shape) if wanted else None
         training.barrier()
-        if shape in squares and shape not in shapes and timer.seconds_of(shape) > WARM_UP:
-            continue  # a smaller square has told already what there is to know
-        try:
-            products.append(timer.time(shape))
-        except Exception as error:  # no memory for matrices as large as these, or no kernel
-            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            failed.setdefault(words, []).append(str(shape))
+        with noting(failed, shape):
+            if first:
+                products.append(timer.time(shape, *first))
     return products, [f"matrix products {', '.join(which)}: {words}" for words, which in failed.items()]
+
+
+@contextmanager
+def noting(failed: dict[str, list[str]], shape: Shape) -> Iterator[None]:
+    """Note what goes wrong: no memory for matrices as large as these, or no kernel."""
+    try:
+        yield
+    except Exception as error:
+        words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        failed.setdefault(words, []).append(str(shape))
 
 
 class _Timer:
@@ -55,7 +66,26 @@ class _Timer:
         self._clock = clock
         self._best: Product | None = None
 
-    def time(self, shape: Shape) -> Product:
+    def prepare(self, shape: Shape) -> tuple[Shape, Callable[[int], float]]:
+        """What of the shape is multiplied, and what times so many products.
+
+        The first of its kind makes sessions and handles, loads and chooses kernels: it is not timed.
+        """
+        multiplied = self._cut(shape)
+        multiply = self._training.engine.prepare_product(*self._matrices(multiplied))
+
+        def read(products: int) -> float:
+            self._training.synchronize()
+            begun = self._clock()
+            for _ in range(products):
+                multiply()
+            self._training.synchronize()
+            return self._clock() - begun
+
+        read(1)
+        return multiplied, read
+
+    def time(self, shape: Shape, multiplied: Shape, read: Callable[[int], float]) -> Product:
         """The quickest reading of products of this shape.
 
         What ends after the window does not count, since other ranks may have stopped by then; but where not
@@ -64,18 +94,7 @@ class _Timer:
         clock = self._clock
         end_of_warm_up = clock() + WARM_UP
         end = end_of_warm_up + WINDOW
-        multiplied = self._cut(shape)
-        multiply = self._training.engine.prepare_product(*self._matrices(multiplied))
-
-        def read(products: int) -> float:
-            self._training.synchronize()
-            begun = clock()
-            for _ in range(products):
-                multiply()
-            self._training.synchronize()
-            return clock() - begun
-
-        seconds = read(1)  # the first of its kind loads and chooses kernels, and may be slow
+        seconds = read(1)
         while clock() < end_of_warm_up:
             seconds = min(seconds, read(1))
         products = max(1, round(READING / seconds)) if clock() < end else 1

@@ -44,6 +44,7 @@ class TorchRank(Rank):
 
             device = device_of(self.spec, self.local_rank)
             if device.type == "cuda":
+                torch.distributed.distributed_c10d.default_pg_nccl_timeout = PATIENCE  # of DeepSpeed's groups
                 # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
                 torch.distributed.init_process_group("nccl", device_id=device, timeout=PATIENCE)
             else:

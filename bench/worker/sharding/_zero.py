@@ -63,7 +63,8 @@ class Sharding(sharding.Sharding):
         """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
 
         On GPUs gradients are reduced while others are computed, as in the configurations that transformers
-        documents for its Trainer; ranks on a CPU have no stream beside the one that computes.
+        documents for its Trainer, if the model fills several buckets: a single one is sent after the last
+        gradient, and a second buffer would lie idle. A CPU has no stream beside the one that computes.
 
         Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
         which a limit of memory counts although most of it is never touched. Larger models have the default.
@@ -77,7 +78,7 @@ class Sharding(sharding.Sharding):
                 "stage": self.stage,
                 "reduce_bucket_size": bucket,
                 "allgather_bucket_size": bucket,
-                **({"overlap_comm": True} if overlapped else {}),
+                **({"overlap_comm": True} if overlapped and bucket < parameters else {}),
                 **{f"offload_{part}": {"device": "cpu", "pin_memory": True} for part in self.offloaded},
             },
             "zero_force_ds_cpu_optimizer": False,  # any optimizer that steps on the host works
