@@ -56,11 +56,12 @@ def resize(config: Mapping[str, Any], size: str) -> dict[str, Any]:
 
 
 def read_shipped(name: str) -> dict[str, Any] | None:
-    """Return what conf/model/NAME.yaml says; None if there is no such file."""
+    """Return what conf/model/NAME.yaml says; None if there is no such file, or it names no model itself."""
     from omegaconf import OmegaConf  # not for `make doctor`, which runs where nothing is installed
 
     file = CONF / "model" / f"{name}.yaml"
-    return dict(OmegaConf.load(file)) if file.exists() else None
+    said: Any = OmegaConf.to_container(OmegaConf.load(file)) if file.exists() else {}
+    return said if said.get("name") == name else None
 
 
 def is_changed(shipped: Mapping[str, Any], architecture: str | None, config: Mapping[str, Any]) -> bool:
