@@ -157,7 +157,7 @@ def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:
 
 
 def _capability(nvml: Any, handle: Any) -> tuple[int, int]:
-    """Of a slice of a GPU that does not say it, the whole one's."""
+    """The compute capability; the whole GPU's where a slice does not say its own."""
     try:
         major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
     except nvml.NVMLError:
