@@ -225,6 +225,9 @@ def test_on_a_terminal_the_table_stays_above_the_bar_and_gives_way_to_what_is_pr
     assert "1.26×" in after
     assert "oom" not in after
     assert after.index("round 2") < after.index("1.26×")
+    up = "\x1b[1A"
+    assert up in drawn, "what the bar had drawn is erased"
+    assert up not in after[: after.index("round 2")], "and nothing of the verdict"
 
 
 # How long it takes

@@ -38,11 +38,15 @@ class ProgressBar:
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._guesses: dict[str, float] = {}
         self._started = time.monotonic()
+        self._make_bar()
+
+    def _make_bar(self) -> None:
+        """A bar that starts again would erase as many lines as it last had, so that a new one does."""
         self._bar = BarBelowText(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[left]}"),
-            console=console,
+            console=self.console,
             auto_refresh=False,  # a refreshing thread would take CPU time from the ranks
             transient=True,
         )
@@ -79,10 +83,9 @@ class ProgressBar:
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Leave the terminal to what is printed meanwhile, which replaces what was in sight."""
-        if self.console.is_terminal:
-            self._bar.stop()
-        self._bar.text = ""
+        self._bar.stop()
         yield
+        self._make_bar()
         self.__enter__()
 
     def show(self, title: str, rows: Mapping[str, str]) -> None:
