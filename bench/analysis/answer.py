@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from bench.analysis.breakdown import UNNAMED, Breakdown, explain_difference
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.steadiness.products import is_held_back_by_mkl
-from bench.config.choices import OTHER_UPDATES
 from bench.statistics.intervals import Amount, Speedup, verdict
-from bench.statistics.summary import PYTORCH, BackendSummary
+from bench.statistics.summary import PYTORCH, BackendSummary, work_of
 
 FASTER, SAME, SLOWER, INCONCLUSIVE = "faster", "same", "slower", "inconclusive"
 
@@ -206,13 +205,9 @@ def has_several_pytorch(results: ComparisonResults) -> bool:
         summary
         for summary in results.summaries
         if summary.engine in PYTORCH and summary.status == "ok" and summary.loop in ("", "bare")
-        if _work(summary) == _work(results.summaries[0])
+        if work_of(summary) == work_of(results.summaries[0])
     )
     return len({_choices(summary) for summary in may_be_best}) > 1
-
-
-def _work(summary: BackendSummary) -> tuple[str, str]:
-    return summary.optimizer if summary.optimizer in OTHER_UPDATES else "", summary.precision
 
 
 def _choices(summary: BackendSummary) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from importlib.machinery import PathFinder, all_suffixes
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.machine.packages import INSTALLED
 
 
 def find_file(module: str) -> Path:
@@ -44,9 +45,6 @@ def find_file(module: str) -> Path:
     )
 
 
-INSTALLED = ("site-packages", "dist-packages")  # folders whose other files are libraries, not the user's
-
-
 def names_file(place: str) -> bool:
     """Whether what stands before the colon is a file's path, and no module's name."""
     return place.endswith(".py") or "/" in place
@@ -65,7 +63,7 @@ def hash_code(module: str) -> dict[str, str]:
     folder, files = file.parents[depth + 1], {file}
     if depth >= 0:
         files.update(file.parents[depth].rglob("*.py"))
-    if folder.name not in INSTALLED:
+    if folder.name not in INSTALLED:  # where the other files are libraries, not the user's
         files = _with_imports(file, files, [folder, Path.cwd()])
     return {
         os.path.relpath(path, file.parent): hashlib.sha256(path.read_bytes()).hexdigest()

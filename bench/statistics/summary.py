@@ -212,7 +212,7 @@ def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummar
         if summary.engine in PYTORCH
         and _is_checked(summary)
         and not blocks.valid["slowed_by"].any()
-        and _does_the_same_work(blocks, backends[0][0])
+        and work_of(summary) == work_of(backends[0][1])
     ]
     best_blocks, best = max(pytorch, key=lambda pair: pair[1].samples_per_s or 0.0, default=(None, None))
     compared = []
@@ -237,13 +237,9 @@ def _is_checked(summary: BackendSummary) -> bool:
     return summary.status == "ok" and (summary.is_reference or summary.loss_difference is not None)
 
 
-def _does_the_same_work(ours: BackendBlocks, reference: BackendBlocks) -> bool:
-    """Whether the numbers of a backend are the reference's but for fp32's rounding."""
-    sides = (ours.rows, reference.rows)
-    optimizers = {name for rows in sides for name in rows.distinct("optimizer")}
-    updates = {name if name in OTHER_UPDATES else "" for name in optimizers}
-    precisions = {name for rows in sides for name in rows.distinct("precision")}
-    return len(updates) <= 1 and len(precisions) <= 1
+def work_of(summary: BackendSummary) -> tuple[str, str]:
+    """What a backend's numbers depend on, but for fp32's rounding: the kind of update, and the precision."""
+    return summary.optimizer if summary.optimizer in OTHER_UPDATES else "", summary.precision
 
 
 def _without_speedup(summary: BackendSummary, reason: str) -> BackendSummary:

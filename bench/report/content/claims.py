@@ -64,17 +64,17 @@ def verdict_words(finding: JudgedClaim) -> str:
     if finding.verdict == UNTESTED:
         return UNTESTED
     answers, rest = [answer.holds for answer in finding.answers], ""
-    told = [holds for holds in answers if holds is not None]
+    decided = [holds for holds in answers if holds is not None]
     machines = len({answer.comparison.machine_key for answer in finding.answers})
-    words = "holds" if True in told else "does not hold"
-    if len({*told}) > 1:
+    words = "holds" if True in decided else "does not hold"
+    if len({*decided}) > 1:
         words = "holds in part"
-    elif len(told) < len(answers):
-        words, rest = f"{words} in {len(told)} of {len(answers)} comparisons", "; the rest cannot tell"
+    elif len(decided) < len(answers):
+        words, rest = f"{words} in {len(decided)} of {len(answers)} comparisons", "; the rest cannot tell"
     elif machines < 2:
         words = f"{words} here"
     else:
-        words = f"holds on {'all' if True in told else 'none of'} {machines} machines that were tried"
+        words = f"holds on {'all' if True in decided else 'none of'} {machines} machines that were tried"
     return f"{words}, {finding.where}{rest}"
 
 
