@@ -140,6 +140,8 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
             harness.connect()
             comparison.shared.timer.build(harness, BACKEND, timed(launch))
             comparison.shared.timer.begin(harness, BACKEND, timed(launch))
+            while not comparison.shared.timer.warm_up(harness, BACKEND, timed(launch)):
+                pass
             harness.pause()
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
             bare = stack.enter_context(BareLoop(config, comparison.shared.plan.cores, folder))

@@ -28,7 +28,7 @@ from tests.support.fakes import Script
 CHROME = Taker(name="chrome", pid=123, cores=0.8)
 MAKE = Taker(name="make", pid=7, cores=0.25)
 
-ALWAYS: Script = {"disturbed": {(launch, nth): 0.5 for launch in range(1, 9) for nth in range(4, 40)}}
+ALWAYS: Script = {"disturbed": {(launch, nth): 0.5 for launch in range(1, 9) for nth in range(3, 40)}}
 """Other processes disturb every block but those of the warm-up."""
 
 
@@ -163,7 +163,7 @@ def test_every_launch_waits(tmp_path: Path) -> None:
 
 
 def test_a_line_per_launch_counts_the_repeats_and_names_the_processes(tmp_path: Path) -> None:
-    changes: dict[str, Script] = {"ortmodule": {"disturbed": {(1, 5): 0.5, (1, 6): 0.5, (2, 4): 0.5}}}
+    changes: dict[str, Script] = {"ortmodule": {"disturbed": {(1, 4): 0.5, (1, 5): 0.5, (2, 3): 0.5}}}
     look = FakeLook([0.8])
     run = Simulated(tmp_path, changes, look=look)
     who = "since other processes had the cores: chrome (pid 123) 80 % of a core"
@@ -240,7 +240,7 @@ def test_what_others_spoiled_for_every_backend_is_not_explained(tmp_path: Path) 
 
 def test_resume_makes_the_launches_that_are_missing(tmp_path: Path) -> None:
     def disturbed_in_launch_two() -> Script:
-        return {"disturbed": {(2, nth): 0.5 for nth in range(4, 40)}}
+        return {"disturbed": {(2, nth): 0.5 for nth in range(3, 40)}}
 
     changes = {name: disturbed_in_launch_two() for name in BACKENDS}
     first = Resumable(tmp_path, changes, measure={"launches": 3})
@@ -257,7 +257,7 @@ def test_it_goes_on_if_only_some_backends_are_affected(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_if_most_rounds_could_be_measured_again(tmp_path: Path) -> None:
-    once: Script = {"disturbed": {(1, nth): 0.5 for nth in (4, 5, 6)}}  # one of three rounds is lost
+    once: Script = {"disturbed": {(1, nth): 0.5 for nth in (3, 4, 5)}}  # one of three rounds is lost
     run = Simulated(tmp_path, dict.fromkeys(BACKENDS, once), look=FakeLook([0.8]))
     assert {row["launch"] for row in run.rows} == {"1", "2"}
     assert run.failures == []
@@ -270,7 +270,7 @@ def test_the_last_launch_ends_as_ever(tmp_path: Path) -> None:
 
 
 def test_added_launches_end_too(tmp_path: Path) -> None:
-    spoiled: Script = {"disturbed": {(3, nth): 0.5 for nth in range(4, 40)}}
+    spoiled: Script = {"disturbed": {(3, nth): 0.5 for nth in range(3, 40)}}
     changes = {name: dict(spoiled) for name in BACKENDS}
     changes["ortmodule"]["launches"] = {1: 1.5}
     run = Simulated(tmp_path, changes, look=FakeLook([0.8]), until=0.001, most_launches=6)

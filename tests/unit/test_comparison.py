@@ -10,6 +10,7 @@ import pytest
 
 from bench.__main__ import measure_and_report
 from bench.config.naming import repeat_command
+from bench.launch.messages import TimeBlock
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
 from bench.measure.groups.blocks import mean_of_known
@@ -106,8 +107,8 @@ def test_a_log_is_named_as_it_is_found_from_here(
 
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     crash = ("crashed", "rank 1 ended", "")
-    # Blocks of ortmodule in launch 1: two of the warm-up, one after the others' set-up, then rounds 1, 2 …
-    run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 1, 6): crash}}})
+    # Blocks of ortmodule in launch 1: two of the warm-up, then rounds 1, 2 …
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 1, 5): crash}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
     assert [(row["round"], row["status"]) for row in first] == [
         ("1", "ok"),
@@ -118,8 +119,8 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
 
 def test_a_failure_while_the_steps_of_a_block_are_found_is_the_reference_s_own(tmp_path: Path) -> None:
     crash = ("crashed", "rank 0 ended", "")
-    # Blocks of pytorch in launch 1: two of the warm-up, one after the others' set-up, then two to find them.
-    run = Simulated(tmp_path, {"pytorch": {"fails": {("block", 1, 5): crash}}})
+    # Blocks of pytorch in launch 1: two of the warm-up, then two to find them.
+    run = Simulated(tmp_path, {"pytorch": {"fails": {("block", 1, 4): crash}}})
     assert [row["backend"] for row in run.rows if row["status"] != "ok"] == ["pytorch"]
     assert len(run.of("ortmodule")) == len(run.of("ortmodule_zero1")) == 6
     assert {row["steps"] for row in run.of("ortmodule")} == {"4"}  # found on ortmodule: 2 s of 0.404 s
@@ -337,17 +338,17 @@ def test_set_up_and_first_step_are_those_of_the_slowest_rank(tmp_path: Path) -> 
 
 def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(tmp_path: Path) -> None:
     run = Simulated(tmp_path, {"pytorch": {"settled": False}})
-    # In launch 2: the warm-up's blocks, one after the others' set-up, then one of each round.
+    # In launch 2: the warm-up's blocks, then one of each round.
     blocks = {group.spec.backend: group.counts["block"] for group in run.groups if group.launch == 2}
-    assert blocks == {"pytorch": 7 + 1 + 3, "ortmodule": 2 + 1 + 3, "ortmodule_zero1": 2 + 1 + 3}
+    assert blocks == {"pytorch": 7 + 3, "ortmodule": 2 + 3, "ortmodule_zero1": 2 + 3}
     assert {row["warm_up_settled"] for row in run.of("pytorch")} == {"0"}
     assert {row["warm_up_settled"] for row in run.of("ortmodule")} == {"1"}
     assert {row["warm_up_steps"] for row in run.of("pytorch")} == {"13"}
 
 
 def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path) -> None:
-    # Blocks of ortmodule in launch 1: two of the warm-up, one after the others' set-up, then the rounds.
-    run = Simulated(tmp_path, {"ortmodule": {"disturbed": {(1, 5): 0.5}}})
+    # Blocks of ortmodule in launch 1: two of the warm-up, then the rounds.
+    run = Simulated(tmp_path, {"ortmodule": {"disturbed": {(1, 4): 0.5}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
     assert [(row["round"], row["attempt"], row["status"]) for row in first] == [
         ("1", "1", "ok"),
@@ -361,7 +362,7 @@ def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path
 
 
 def test_a_block_that_skipped_steps_is_measured_again(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"ortmodule": {"skipped": {(1, 5): 2}}})
+    run = Simulated(tmp_path, {"ortmodule": {"skipped": {(1, 4): 2}}})
     second = [row for row in run.of("ortmodule") if (row["launch"], row["round"]) == ("1", "2")]
     assert [(row["status"], row["skipped_steps"]) for row in second] == [("invalid", "2"), ("ok", "")]
     assert second[0]["message"].startswith(f"skipped 2 of {second[0]['steps']} optimizer steps")
@@ -453,6 +454,23 @@ def test_the_slow_second_step_is_a_warm_up_block_of_its_own(tmp_path: Path) -> N
     assert steps == {"pytorch": [1, 2], "ortmodule": [1, 2, 2], "ortmodule_zero1": [1, *[2] * 6]}
 
 
+def test_groups_warm_up_in_turn_once_all_are_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def noted(self: FakeGroup, request: Any, sampler: object = None) -> list[Any]:
+        if self.launch == 2 and isinstance(request, TimeBlock):
+            asked.append((self.spec.backend, request.steps))
+        return original(self, request, sampler)
+
+    original = FakeGroup.request
+    monkeypatch.setattr(FakeGroup, "request", noted)
+    Simulated(tmp_path, {"ortmodule": {"second_step": 0.5}})
+    assert sorted(asked[:3]) == sorted((name, 1) for name in BACKENDS), "the second step of each set-up"
+    assert sorted(asked[3:6]) == sorted((name, 2) for name in BACKENDS)
+    assert asked[6] == ("ortmodule", 2), "the others are warm"
+    assert sorted(name for name, _ in asked[7:10]) == sorted(BACKENDS), "the first round"
+
+
 def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -470,7 +488,7 @@ def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: 
 
     def interrupted(self: FakeGroup, steps: int, rank: int) -> dict[str, Any]:
         blocks.append(rank)
-        if len(blocks) > 80:  # in the middle of the second launch's rounds
+        if len(blocks) > 68:  # in the middle of the second launch's rounds
             raise KeyboardInterrupt
         return original(self, steps, rank)
 

@@ -51,7 +51,7 @@ def keys(rows: list[dict[str, str]]) -> Counter[tuple[str, str, str]]:
 def test_the_rounds_before_an_interruption_stay_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = interrupted(tmp_path, monkeypatch, 80)  # in the second launch
+    before = interrupted(tmp_path, monkeypatch, 68)  # in the second launch
     run = Resumable(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
     assert run.rows[: len(before)] == before
     assert set(keys(run.rows).values()) == {1}
@@ -112,7 +112,7 @@ def test_without_resume_the_file_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_crashed_launch_is_made_again_and_its_row_goes(tmp_path: Path) -> None:
-    crashed = Resumable(tmp_path, {"ortmodule": {"fails": {("block", 2, 6): CRASH}}})
+    crashed = Resumable(tmp_path, {"ortmodule": {"fails": {("block", 2, 5): CRASH}}})
     assert len(crashed.failures) == 1
     run = Resumable(tmp_path, resume=True)
     assert run.failures == []
@@ -136,7 +136,7 @@ def test_a_backend_that_fails_again_costs_the_others_nothing(tmp_path: Path, sta
 
 def test_a_crash_is_tried_again_even_if_no_round_is_missing(tmp_path: Path) -> None:
     measure = {"until": 0.001, "most_launches": 4}
-    changes: dict[str, Script] = {"ortmodule": {"launches": {1: 1.05}, "fails": {("block", 4, 6): CRASH}}}
+    changes: dict[str, Script] = {"ortmodule": {"launches": {1: 1.05}, "fails": {("block", 4, 5): CRASH}}}
     crashed = Resumable(tmp_path, changes, measure=measure)
     assert len(crashed.failures) == 1
     assert len([row for row in crashed.rows if row["backend"] == "ortmodule" and row["round"]]) > 2 * 3
@@ -179,7 +179,7 @@ def test_weights_that_a_killed_run_has_left_are_removed(tmp_path: Path) -> None:
 
 
 def test_blocks_without_the_reference_have_no_partner_and_go(tmp_path: Path) -> None:
-    crashed = Resumable(tmp_path, {"pytorch": {"fails": {("block", 2, 4): CRASH}}})
+    crashed = Resumable(tmp_path, {"pytorch": {"fails": {("block", 2, 3): CRASH}}})
     assert ("ortmodule", "2", "3") in keys(crashed.rows)
     run = Resumable(tmp_path, resume=True)
     assert ("ortmodule", "2", "3") not in keys(run.rows)
@@ -187,8 +187,8 @@ def test_blocks_without_the_reference_have_no_partner_and_go(tmp_path: Path) -> 
 
 
 def test_an_interrupted_run_can_be_interrupted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = interrupted(tmp_path, monkeypatch, 80)
-    second = interrupted(tmp_path, monkeypatch, 32, resume=True)
+    first = interrupted(tmp_path, monkeypatch, 68)
+    second = interrupted(tmp_path, monkeypatch, 26, resume=True)
     assert second[: len(first)] == first
     run = Resumable(tmp_path, resume=True)
     assert run.rows[: len(second)] == second
@@ -371,7 +371,7 @@ def test_two_runs_of_one_comparison_at_once_are_refused(tmp_path: Path) -> None:
 def test_a_full_disk_ends_the_comparison_in_a_sentence_and_keeps_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = interrupted(tmp_path, monkeypatch, 80)
+    before = interrupted(tmp_path, monkeypatch, 68)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")

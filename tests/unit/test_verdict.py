@@ -251,12 +251,12 @@ def test_how_long_it_takes_is_said_once_after_the_parity_launch(tmp_path: Path) 
         place for place, line in enumerate(run.printed) if line.startswith("after launch")
     )
     # Steps of 0.5, 0.4 and 0.8 s, and blocks of three. In either launch: a start of 1 s, and for each backend
-    # 2.3 warm-up blocks of two steps, one more, and three rounds. Parity took no longer than its steps.
+    # the second step, 2.3 warm-up blocks of two, and three rounds. Parity took no longer than its steps.
     pace = run.comparison.shared.pace
     assert pace.steps == pytest.approx({"pytorch": 0.5, "ortmodule": 0.4, "ortmodule_zero1": 0.8})
     assert (pace.start, pace.set_up) == (1.0, 0.0)
     step = (0.5 + 0.4 + 0.8) / 3
-    expected = 2 * (1 + 3 * (2.3 * (2 * step + 0.15) + (2 * step + 0.15) + 3 * (3 * step + 0.15)))
+    expected = 2 * (1 + 3 * (step + 0.15 + 2.3 * (2 * step + 0.15) + 3 * (3 * step + 0.15)))
     assert lines[0].startswith(f"{describe_duration(expected)} until the verdict, then about ")
     alone = Simulated(tmp_path / "alone", clock=SteppingClock())
     assert f"{describe_duration(expected)} until the verdict" in alone.printed

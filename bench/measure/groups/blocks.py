@@ -20,7 +20,7 @@ from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp
 
-MOST_WARMUP_BLOCKS = 7  # warm-up ends after this many blocks, settled or not
+MOST_WARMUP_BLOCKS = 6  # of `measure.warmup_steps`: warm-up ends after so many, settled or not
 
 EQUAL_WARMUP_BLOCKS = 3
 """Where training is followed to a target: warm-up until it is settled would give some backends more steps."""
@@ -70,7 +70,10 @@ class BlockTimer:
         )
 
     def begin(self, group: Group, name: str, launch: Launch) -> None:
-        """Take the first step and warm up."""
+        """Take the first step, and the second one, which is a warm-up block of its own.
+
+        That is much slower than those that follow: a longer block with it in could not be compared.
+        """
         first = self._request(group, TakeFirstStep())
         self.ledger.update(
             name,
@@ -82,11 +85,20 @@ class BlockTimer:
             optimizer_state_bytes=tuple(answer.optimizer_state_bytes for answer in first),
             installed_bytes=size_on_disk(first[0].packages),
         )
-        blocks = self._warm_up(group)
-        settled = validity.has_settled(blocks)
-        self.ledger.update(
-            name, launch, warm_up=(*blocks, *self._preheat(group, blocks)), warm_up_settled=settled
-        )
+        self._add_warm_up(group, name, launch, steps=1)
+
+    def warm_up(self, group: Group, name: str, launch: Launch) -> bool:
+        """One more block of the warm-up; whether it was the last, and the group has been preheated.
+
+        It ends when it is settled or has reached its cap; or after as many blocks as are planned.
+        """
+        self._add_warm_up(group, name, launch, steps=self._measure.warmup_steps)
+        blocks = self.ledger.records[launch.number, name].warm_up
+        if not self._is_warm(blocks):
+            return False
+        self.ledger.update(name, launch, warm_up_settled=validity.has_settled(blocks))
+        self._preheat(group, name, launch)
+        return True
 
     def rehearse(self, group: Group, steps: int) -> None:
         """All that needs memory in a launch, without a record; `steps` single steps stand for its blocks.
@@ -96,7 +108,9 @@ class BlockTimer:
                 in the middle of steps, which takes time.
         """
         self.take_first_step(group)
-        self._warm_up(group)
+        blocks = [self._time_warm_up(group, steps=1)]
+        while not self._is_warm(blocks):
+            blocks.append(self._time_warm_up(group, self._measure.warmup_steps))
         for _ in range(steps):
             retries = sum(answer.allocator_retries or 0 for answer in group.request(TimeBlock(steps=1)))
             if retries:
@@ -109,14 +123,6 @@ class BlockTimer:
         """Build and take the first step, without a record."""
         self._request(group, Build())
         self._request(group, TakeFirstStep())
-
-    def wake(self, group: Group) -> float:
-        """One more block of a group that has waited for the others' set-up, for no record; its seconds.
-
-        Caches and page tables are cold by then: the first block was 5 to 30 % slower than the next.
-        """
-        answers = group.request(TimeBlock(steps=self._measure.warmup_steps))
-        return arithmetic.block_seconds(answer.seconds for answer in answers)
 
     def steps_of_a_block(self, group: Group) -> int:
         """How many of this group's steps fit into a timed block."""
@@ -159,35 +165,30 @@ class BlockTimer:
             if contamination.cause == validity.OTHER_PROCESSES:
                 self.takers += self.look(LOOK_SECONDS).takers
 
-    def _warm_up(self, group: Group) -> list[WarmUp]:
-        """Blocks of a few steps until they are settled, but not for ever; or as many as are planned.
-
-        The first block is a single step, the second that is taken: it is much slower than those that follow,
-        so that a longer block with it in could not be compared with the next one.
-        """
-        planned = self.warmup_blocks
-        blocks: list[WarmUp] = []
-        while len(blocks) < (planned or MOST_WARMUP_BLOCKS):
-            if not planned and validity.has_settled(blocks):
-                break
-            blocks.append(self._time_warm_up(group, self._measure.warmup_steps if blocks or planned else 1))
-        return blocks
-
-    def _preheat(self, group: Group, warm_up: Sequence[WarmUp]) -> list[WarmUp]:
+    def _preheat(self, group: Group, name: str, launch: Launch) -> None:
         """Blocks for `measure.preheat_s`, the same for every backend: a GPU's clock falls as it gets warm."""
-        blocks: list[WarmUp] = []
-        spent, per_step = 0.0, max(warm_up[-1].seconds) / warm_up[-1].steps
+        last = self.ledger.records[launch.number, name].warm_up[-1]
+        spent, per_step = 0.0, max(last.seconds) / last.steps
         while spent < self._measure.preheat_s:
-            steps = steps_per_block(
-                per_step, min(self._measure.block_seconds, self._measure.preheat_s - spent)
-            )
-            blocks.append(self._time_warm_up(group, steps))
-            spent += max(blocks[-1].seconds)
-        return blocks
+            seconds = min(self._measure.block_seconds, self._measure.preheat_s - spent)
+            spent += self._add_warm_up(group, name, launch, steps=steps_per_block(per_step, seconds))
+
+    def _add_warm_up(self, group: Group, name: str, launch: Launch, *, steps: int) -> float:
+        """Time a block of the warm-up; the seconds of its slowest rank."""
+        block = self._time_warm_up(group, steps)
+        earlier = self.ledger.records[launch.number, name].warm_up
+        self.ledger.update(name, launch, warm_up=(*earlier, block))
+        return max(block.seconds)
 
     def _time_warm_up(self, group: Group, steps: int) -> WarmUp:
         answers = self._request(group, TimeBlock(steps=steps))
         return WarmUp(steps=steps, **self._figures(answers))
+
+    def _is_warm(self, warm_up: Sequence[WarmUp]) -> bool:
+        """Whether no block of the warm-up is to follow; the first one is the second step alone."""
+        if len(warm_up) > (self.warmup_blocks or MOST_WARMUP_BLOCKS):
+            return True
+        return not self.warmup_blocks and validity.has_settled(warm_up)
 
     def _request(self, group: Group, request: Request[A]) -> list[A]:
         """Ask for a phase, and sample the devices while it runs."""

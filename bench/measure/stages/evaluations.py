@@ -28,13 +28,8 @@ class Evaluations:
     def __post_init__(self) -> None:
         self._rows: dict[tuple[int, str], list[Row]] = defaultdict(list)
         self._earlier = self._kept() if self.shared.measure.evaluate_every is not None else []
-        self._woken: dict[tuple[int, str], float] = {}
         # By launch and evaluation: the backend that came first, and its steps.
         self._steps: dict[tuple[int, int], tuple[str, int]] = {}
-
-    def note_wake(self, name: str, launch: Launch, seconds: float) -> None:
-        """Count what the last warm-up took, which is in no record."""
-        self._woken[launch.number, name] = seconds
 
     def evaluate(self, group: Group, name: str, launch: Launch) -> None:
         """Ask a group, which has just been built or timed, for its held-out loss.
@@ -66,7 +61,7 @@ class Evaluations:
                 "evaluation": number,
                 "steps": steps,
                 "seconds": seconds,
-                "seconds_with_start": seconds + _start_of(record) + self._woken.get(key, 0.0),
+                "seconds_with_start": seconds + _start_of(record),
                 "disturbed": int(_is_disturbed(record)),
                 "held_out_loss": loss,
                 "target_loss": measure.target_loss,

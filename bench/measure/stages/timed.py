@@ -54,17 +54,15 @@ class TimedLaunches(Stage):
     def guess(self) -> dict[str, float]:
         """How long each part of a launch takes, by the pace; a warm-up takes as many blocks as usual."""
         pace, measure, backends = self.shared.pace, self.shared.measure, len(self.shared.names)
+        resident = backends if self.shared.plan.all_resident else 1
         warm_ups = self.shared.timer.warmup_blocks or USUAL_WARMUP_BLOCKS
         step = sum(pace.steps.values()) / backends
         steps = self._steps or steps_per_block(step or 1.0, measure.block_seconds)
         return {
             "start": pace.start / len(self.shared.sides(self.shared.names)),
-            "set-up": (
-                pace.warm_up(warm_ups * measure.warmup_steps) / backends
-                + warm_ups * BLOCK_SECONDS
-                + measure.preheat_s
-            ),
-            "wake": measure.warmup_steps * step + BLOCK_SECONDS,
+            "set-up": pace.set_up / backends + step + BLOCK_SECONDS,
+            "warm-up": (warm_ups * (measure.warmup_steps * step + BLOCK_SECONDS) + measure.preheat_s)
+            * resident,
             "block": steps * step + BLOCK_SECONDS,
         }
 
@@ -182,7 +180,7 @@ class TimedLaunches(Stage):
         return {
             "start": launches * (1 if all_resident else backends),
             "set-up": launches * backends,
-            "wake": launches * (backends if all_resident and backends > 1 else 0),
+            "warm-up": launches * (1 if all_resident else backends),
             "block": launches * self.shared.measure.rounds * backends,
         }
 
@@ -210,7 +208,7 @@ class TimedLaunches(Stage):
                 groups.start(names)
             for name in [name for name in rounds[0] if name in groups]:
                 with (
-                    bar.doing("set-up", f"{where}: {name}, set-up and warm-up"),
+                    bar.doing("set-up", f"{where}: {name}, set-up and first steps"),
                     groups.closing_if_it_fails(name),
                 ):
                     self.shared.ledger.update(name, launch, device_before=before)
@@ -218,7 +216,8 @@ class TimedLaunches(Stage):
                     self._evaluations.evaluate(groups[name], name, launch)
                     timer.begin(groups[name], name, launch)
                     self._pause(groups[name])
-            self._wake(where, rounds[0], groups)
+            with bar.doing("warm-up", f"{where}: {', '.join(groups)}, warm-up"):
+                self._warm_up(rounds[0], groups)
             self._find_steps(groups)
             for number, order in enumerate(rounds, start=1):
                 self._run_round(f"{where}, round {number}/{len(rounds)}", number, order, groups)
@@ -271,17 +270,19 @@ class TimedLaunches(Stage):
         self.shared.ledger.write()
         self._evaluations.write()
 
-    def _wake(self, where: str, order: Order, groups: RunningGroups) -> None:
-        if len(groups) < 2:
-            return
-        for name in [name for name in order if name in groups]:
-            with (
-                self.shared.bar.doing("wake", f"{where}: {name}, last warm-up"),
-                groups.closing_if_it_fails(name),
-            ):
-                seconds = self.shared.timer.wake(groups[name])
-                self._evaluations.note_wake(name, groups.launch, seconds)
-                self._pause(groups[name])
+    def _warm_up(self, order: Order, groups: RunningGroups) -> None:
+        """Blocks in turn, as the timed ones will be, until every group is warm.
+
+        A group that has waited for the others' set-up is cold again: its first
+        block was 5 to 30 % slower than the next.
+        """
+        cold = list(order)
+        while cold := [name for name in cold if name in groups]:
+            for name in list(cold):
+                with groups.closing_if_it_fails(name):
+                    if self.shared.timer.warm_up(groups[name], name, groups.launch):
+                        cold.remove(name)
+                    self._pause(groups[name])
 
     def _find_steps(self, groups: RunningGroups) -> None:
         """The number of steps of every timed block, once, from the reference backend where it runs."""

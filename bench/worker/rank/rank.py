@@ -142,9 +142,9 @@ class Rank(ABC):
         training.synchronize()
         training.barrier()
         seconds = self.clock() - start
-        return messages.Built(
-            **self._figures(seconds), **training.facts, import_seconds=training.imported_at - start
-        )
+        figures = self._figures(seconds)
+        keep_from_the_collector()
+        return messages.Built(**figures, **training.facts, import_seconds=training.imported_at - start)
 
     def first_step(self) -> messages.FirstStepTaken:
         """The first step: export, compilation and allocation happen here."""
@@ -153,9 +153,7 @@ class Rank(ABC):
             for batch in self.training.steps(1):
                 self.training.step_until_applied(batch)
                 self.steps_taken += 1
-        # What lives now lives on; kept out of the collector's sight, it need not be searched at each block.
-        gc.collect()
-        gc.freeze()
+        keep_from_the_collector()
         self.training.free_cached()
         return messages.FirstStepTaken(
             **msgspec.structs.asdict(block),
@@ -250,6 +248,15 @@ class Rank(ABC):
         """The status that an exception of this rank means."""
         training = getattr(self, "training", None)
         return status_of(error) or (training and training.engine.status_of(error)) or "crashed"
+
+
+def keep_from_the_collector() -> None:
+    """Keep what lives now out of the garbage collector's sight: it lives on, and is not searched again.
+
+    A search through all that the imports have left takes 0.4 s.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def serve(channel: Channel, rank: Rank) -> int:
