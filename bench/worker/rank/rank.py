@@ -253,7 +253,7 @@ class Rank(ABC):
 def keep_from_the_collector() -> None:
     """Keep what lives now out of the garbage collector's sight: it lives on, and is not searched again.
 
-    A search through all that the imports have left takes 0.4 s.
+    A search through all that the imports have left takes 0.4 s (AMD EPYC, family 25, model 17).
     """
     gc.collect()
     gc.freeze()
