@@ -25,6 +25,13 @@ def committed(*patterns: str) -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name]
 
 
+def copy_committed(folder: Path, *patterns: str) -> None:
+    """Write this checkout's files into a folder as git knows them, even if `make bench` has replaced them."""
+    names = "\0".join(str(path.relative_to(ROOT)) for path in committed(*patterns))
+    write = ["git", "checkout-index", "-z", "--stdin", f"--prefix={folder}/"]
+    subprocess.run(write, cwd=ROOT, check=True, input=names, text=True)
+
+
 def write_results(stem: str, records: Iterable[Record], folder: str = "results") -> None:
     """Write a results file of the present folder's checkout."""
     write_records(Path(folder) / f"{stem}.csv", records)

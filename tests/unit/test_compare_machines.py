@@ -9,8 +9,7 @@ import pytest
 from bench.compare.__main__ import main
 from bench.results import csv_files
 from bench.results.machines import name_machines
-from bench.setup.checkout import ROOT
-from tests.support.git import committed, git
+from tests.support.git import copy_committed, git
 from tests.support.result_files import write_rows
 
 KNOWN, UNKNOWN = "amd-family25-model17-2-cores-b93e", "amd-family99-model9-2-cores-0000"
@@ -21,13 +20,10 @@ FULL_PATH = f"{STEM}-blas-full-f41f"
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The present folder: a git checkout with the results of BERT-Mini that are committed here."""
+    copy_committed(tmp_path, "results/*/bench/bert-mini-cpux2*.csv", "results/*/machine.json")
     monkeypatch.chdir(tmp_path)
     for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(variable, raising=False)
-    for path in committed("results/*/bench/bert-mini-cpux2*.csv", "results/*/machine.json"):
-        copy = tmp_path / path.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
     git("init")
     git("add", ".")
     git("commit", "-m", "measured")

@@ -21,7 +21,7 @@ from bench.report.build import render_all, render_report
 from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of
 from bench.results import csv_files
-from tests.support.git import committed
+from tests.support.git import copy_committed
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -111,20 +111,18 @@ def test_what_is_committed_in_reports_is_what_make_report_builds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts to the letter; of figures only which there are, since fonts may differ."""
-    for path in committed("results"):
-        copied = tmp_path / path.relative_to(ROOT)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        copied.write_bytes(path.read_bytes())
+    copy_committed(tmp_path, "results")
     monkeypatch.chdir(tmp_path)
     rendered = render_all(Path("results"), tmp_path / "reports", tmp_path / "rendered")
     assert not rendered.refused
     built, there = (files_in(folder) for folder in (tmp_path / "reports", ROOT / "reports"))
-    assert built.keys() == there.keys(), "run `make report`"
+    remedy = "run `make report`, and `git add` the results that it shows"
+    assert built.keys() == there.keys(), remedy
     texts = [name for name in built if name.suffix != ".svg"]
-    assert [name for name in texts if built[name] != there[name]] == [], "run `make report`"
+    assert [name for name in texts if built[name] != there[name]] == [], remedy
     assert sum(map(len, there.values())) < 4e6
     pages = list((tmp_path / "rendered").glob("*/index.html"))
-    assert len(pages) == len(list((ROOT / "results").glob("*/machine.json")))
+    assert len(pages) == len(list((tmp_path / "results").glob("*/machine.json")))
     assert max(page.stat().st_size for page in pages) < 2e6
 
 
