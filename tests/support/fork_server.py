@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -55,15 +55,26 @@ def forked_ranks(folder: Path) -> Iterator[None]:
         on_cpu = spec.device == "cpu" or pretended_gpu.COUNT in os.environ
         if interpreter == sys.executable and on_cpu and spec.engine != "on_device":
             modules = (*IMPORTED, ORTMODULE) if spec.engine == "ortmodule" else IMPORTED
-            path = folder / f"python-{len(modules)}"
-            path.write_text(_INTERPRETER.format(python=interpreter, modules=" ".join(modules)))
-            path.chmod(0o700)
-            interpreter = str(path)
+            interpreter = _script(folder, interpreter, modules)
         return LocalRanks(spec, interpreter=interpreter, **others)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(group, "LocalRanks", start)
         yield
+
+
+def _script(folder: Path, interpreter: str, modules: Sequence[str]) -> str:
+    """The program that is started in an interpreter's place.
+
+    Never written again: a shell that another group has just started may not have read it yet.
+    """
+    path = folder / f"python-{len(modules)}"
+    if not path.exists():
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(_INTERPRETER.format(python=interpreter, modules=" ".join(modules)))
+        unfinished.chmod(0o700)
+        unfinished.replace(path)
+    return str(path)
 
 
 def main() -> None:
