@@ -177,6 +177,13 @@ def test_somebody_else_on_the_gpu_is_seen_by_memory_and_by_utilisation(before: d
     assert kinds(on_gpu(sample(), sample(), sample(), before=busy)) == ["busy GPU"]
 
 
+def test_a_gpu_that_waits_for_the_cpu_is_named() -> None:
+    waiting = sample(utilisation_percent=43.0)
+    (warning,) = found(on_gpu(waiting, waiting, waiting, sample(), before=IDLE))
+    assert (warning.kind, "busy for 43 %" in warning.reason) == ("CPU-bound", True)
+    assert kinds(on_gpu(waiting, waiting, before=IDLE)) == [], "two readings may be chance"
+
+
 def test_a_device_that_tells_nothing_warns_of_nothing() -> None:
     dumb = GpuSample(
         used_bytes=None,

@@ -33,6 +33,12 @@ LOAD_SHARE = 0.02  # share of the ranks' core time over all blocks, taken by oth
 LOADER_SHARE = 0.05
 """Share of a block's time, waited for batches, above which the loader limits a run, not only the device."""
 
+WAITING_GPU_PERCENT = 80.0
+"""Share of the time that NVML calls busy, below which the CPU that starts the kernels takes the time.
+
+Not higher, since the pauses between blocks of half a second are a tenth of what NVML looks at.
+"""
+
 CLOCK_DROP = 0.05  # a block's clock, of GPU or processor, below the backend's median by more than this share
 
 UNEXPLAINED_MIB = 500.0
@@ -40,6 +46,7 @@ UNEXPLAINED_MIB = 500.0
 
 WIDE_MARGIN = 0.05  # a `measure.margin` above this, more than twice the default, is warned of
 FEWEST_BLOCKS = 8  # for statements about the shape of a distribution
+FEWEST_READINGS = 3  # of NVML, which gives none for some blocks below a second
 
 SEPARATION = 4.0
 """Ashman's D (Ashman, Bird & Zepf 1994, AJ 108, 2348) of two clusters of blocks. They call 2 a clean
@@ -277,6 +284,10 @@ def _check_gpu(valid: ColumnArrays) -> Warnings:
     if slow:
         seen = f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks"
         yield "clock", seen, "lock the clocks (nvidia-smi --lock-gpu-clocks)"
+    readings = valid["gpu_utilisation"][~np.isnan(valid["gpu_utilisation"])]
+    if readings.size >= FEWEST_READINGS and (share := float(np.median(readings))) < WAITING_GPU_PERCENT:
+        seen = f"the GPU was busy for {share:.0f} % of the time, and else waited for the CPU to start kernels"
+        yield "CPU-bound", seen, "raise micro_batch, or compare compile"
     before, busy = (
         highest(valid[column]) or 0.0 for column in ("device_baseline_mib", "gpu_utilisation_before")
     )
