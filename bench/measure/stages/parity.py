@@ -137,15 +137,16 @@ class Parity(Stage):
         """Train backends over the parity steps, their groups side by side: nothing here is timed."""
         reference = self._reference
         first_batches = UseFirstBatches(count=self.shared.plan.parity_batches)
-        pace, clock, took = self.shared.pace, self.shared.clock, 0.0
+        pace, clock = self.shared.pace, self.shared.clock
+        set_ups: dict[str, float] = {}
         with self.shared.groups(PARITY) as groups:
             start = clock()
             groups.start(names)
-            pace.start += clock() - start
+            pace.starts.append(clock() - start)
             for side in ([reference], [name for name in names if name != reference]):
                 start = clock()
                 self._built |= self._ask(groups, side, Build())
-                took += clock() - start
+                set_ups |= dict.fromkeys(side, (clock() - start) / max(1, len(side)))
                 if reference in side:  # it saves what the others load, and what they should compute
                     self._ask(groups, side, first_batches)
                     write = WriteExpectedTensors(steps=self._compared_steps)
@@ -154,13 +155,13 @@ class Parity(Stage):
             self._ask(groups, list(groups), first_batches)  # the reference begins anew
             start = clock()
             trained = self._ask(groups, list(groups), self._training(self._steps))
-            took += clock() - start
+            took = clock() - start
             for name, answers in trained.items():
                 self._keep_training(name, answers)
                 seconds = max(statistics.median(answer.seconds[1:]) for answer in answers)
                 pace.steps[name] = seconds / len(groups)  # which shared the cores
-                took -= self._steps * pace.steps[name]
-            pace.set_up += max(0.0, took)
+                set_ups[name] += max(0.0, took / len(groups) - self._steps * pace.steps[name])
+            pace.set_ups += [set_ups[name] for name in trained]
             for use_trained in self.shared.when_trained:
                 use_trained(groups, self._built)
             groups.end()
