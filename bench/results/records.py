@@ -4,13 +4,13 @@ Nothing here is divided, averaged or rounded: a record holds counts, seconds and
 measured, one value per rank where ranks differ. `bench.results.rows` turns records into CSV rows.
 """
 
-import dataclasses
-import json
 import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from bench.errors import STATUSES
 from bench.machine.telemetry.gpu_meter import GpuSample
@@ -278,5 +278,8 @@ class Record:
             raise ValueError("an ok record has no message")
 
     def save(self, path: Path) -> None:
-        """Write the record as JSON, atomically: a reader sees the old file or the new, never half."""
-        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False))
+        """Write the record as JSON, atomically: a reader sees the old file or the new, never half.
+
+        It is written anew at every block. A number that is none, or infinite, is null.
+        """
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=1))

@@ -1,6 +1,10 @@
 """Checkpoints of the user's own: what fits is trained, and what does not is named, tensor by tensor."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import traceback
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,6 +22,8 @@ transformers = pytest.importorskip("transformers")
 
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
 from bench.worker.workload.settings import configuration  # noqa: E402 - it needs transformers
+
+ROOT = Path(__file__).resolve().parents[2]
 
 BERT = {
     "vocab_size": 96,
@@ -300,3 +306,29 @@ def test_what_a_model_lacks_is_found_before_any_launch(
     with pytest.raises(UserError) if words else nullcontext() as caught:
         check_model(config)
     assert words in str(getattr(caught, "value", ""))
+
+
+HUB = """
+from tests.real.test_own_checkpoints import built, own
+from bench.worker.workload.model import NOTE
+print(getattr(built(own("someone/tiny")), NOTE))
+"""
+
+
+def test_a_hub_id_s_revision_is_noted(bert: Path, tmp_path: Path) -> None:
+    """The hub's own layout of its cache, without the hub."""
+    revision = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "hub" / "models--someone--tiny"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(revision)
+    shutil.copytree(bert, repository / "snapshots" / revision)
+    done = subprocess.run(
+        [sys.executable, "-c", HUB],
+        cwd=ROOT,
+        env={**os.environ, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines()[-1:] == [f"weights of revision {revision}"], done.stderr
+    assert not getattr(built(own(bert)), models.NOTE), "a folder has none"

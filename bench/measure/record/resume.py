@@ -5,13 +5,13 @@ that are wanted now. What failed for a reason that may have gone is tried again,
 A block counts if the reference was measured in the same round; what is missing is counted for each backend.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 
 from bench.errors import UserError
@@ -137,10 +137,11 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, run
     others = set(table["config_hash"]) - {record.config_hash}
     if not others:
         return
+    wanted = msgspec.json.decode(msgspec.json.encode(record.config))  # as a raw record has it
     for path in runs.glob("*/**/record.json"):
-        earlier = json.loads(path.read_bytes())
+        earlier = msgspec.json.decode(path.read_bytes())
         if earlier["config_hash"] in others:
-            differences = find_differences(earlier["config"], json.loads(json.dumps(record.config)))
+            differences = find_differences(earlier["config"], wanted)
             named = [line for line in differences if not line.startswith("measure.launches:")]
             model, data = record.config["model"], record.config["data"]
             places = (model["pretrained"], model.get("module"), data["path"], data["processor"])

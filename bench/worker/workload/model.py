@@ -4,8 +4,10 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import torch
 import transformers
 
@@ -105,8 +107,17 @@ def _from_transformers(
                     ignore_mismatched_sizes=True,  # they are refused below, with both shapes
                     **chosen,
                 )
-                setattr(built, NOTE, judge_loading(built, loaded, model))
+                notes = [judge_loading(built, loaded, model), _revision(str(model.pretrained))]
+                setattr(built, NOTE, "; ".join(filter(None, notes)))
     return built
+
+
+def _revision(pretrained: str) -> str:
+    """Which weights a hub id meant: it may mean others later. Empty for a folder."""
+    if Path(pretrained).is_dir():
+        return ""
+    path = huggingface_hub.try_to_load_from_cache(pretrained, "config.json")
+    return f"weights of revision {Path(path).parent.name}" if isinstance(path, str) else ""
 
 
 def judge_loading(model: torch.nn.Module, loaded: Mapping[str, Any], settings: Model) -> str:
