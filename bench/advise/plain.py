@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.advise.bounds import Bounds, exactly
+from bench.analysis.scale.memory import predict_memory
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.report.content.collection import ReportedComparison, read_comparison
-from bench.results import prediction
-from bench.results.prediction import FP32_BYTES
 from bench.sweeps.fit import ModelTrial, train_shortly
 
 PLAIN = "pytorch"  # the backend of the trials
@@ -74,19 +73,16 @@ def try_plain(
 
 
 def held_bytes(config: Config, name: str, trial: ModelTrial) -> float:
-    """Weights, gradients and states of a rank, and DDP's buckets, which hold the gradients once more."""
-    backend, ranks = config.backends[name], config.device.world_size
-    trainable = trial.parameters if trial.trainable is None else trial.trainable
-    needed = prediction.predict(
+    """Weights, gradients, states and buckets of a rank."""
+    backend, device = config.backends[name], config.device
+    return predict_memory(
+        backend.sharding,
         parameters=trial.parameters,
-        trainable=trainable,
-        optimizer=backend.optimizer_on(config.device.type),
-        sharding=backend.sharding,
-        world_size=ranks,
-        device=config.device.type,
+        trainable=trial.parameters if trial.trainable is None else trial.trainable,
+        ranks=device.world_size,
+        on_cuda=device.type == "cuda",
+        optimizer=backend.optimizer_on(device.type),
     )
-    buckets = FP32_BYTES * trainable if ranks > 1 and backend.sharding == "ddp" else 0
-    return float(needed.weights + needed.gradients + needed.optimizer + buckets)
 
 
 def parts_of_trials(micro_batch: int) -> list[int]:

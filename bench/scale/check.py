@@ -223,7 +223,12 @@ class _CheckedBackend:
     def _held_bytes(self, sharding: str, comparison: Measured, backend: str) -> float:
         optimizer, on_cuda = comparison.text(backend, "optimizer"), not comparison.on_cpu
         return predict_memory(
-            sharding, self.facts, ranks=comparison.ranks, on_cuda=on_cuda, optimizer=optimizer
+            sharding,
+            parameters=self.facts.parameters,
+            trainable=self.facts.trainable,
+            ranks=comparison.ranks,
+            on_cuda=on_cuda,
+            optimizer=optimizer,
         )
 
 

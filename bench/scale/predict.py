@@ -109,7 +109,11 @@ def _memory_bytes(sharding: str, config: Config, facts: ModelFacts, ranks: Float
     activations = facts.activation_bytes
     if sharding == "fsdp2" and config.precision.name in SIXTEEN_BITS and not config.checkpointing:
         activations -= BYTES_OF_16_BITS * facts.layer_parameters
-    held = [predict_memory(sharding, facts, ranks=int(number), on_cuda=True) for number in ranks]
+    parameters, trainable = facts.parameters, facts.trainable
+    held = [
+        predict_memory(sharding, parameters=parameters, trainable=trainable, ranks=int(number), on_cuda=True)
+        for number in ranks
+    ]
     memory = np.array(held) + activations * np.minimum(1.0, share)
     if sharding == "fsdp2":  # which adds up whole gradients until the last micro-batch
         memory = memory + np.where(share > 1, FP32_BYTES * facts.trainable, 0)

@@ -11,7 +11,7 @@ from bench.advise.__main__ import main
 from bench.advise.bounds import ANYTHING, Bounds, exactly
 from bench.advise.effects import OTHER_MODEL, Effects, find_effects
 from bench.advise.measured import Trained
-from bench.advise.plain import PLAIN, TIME_TOLERANCE, PlainTraining, learn, parts_of_trials
+from bench.advise.plain import PLAIN, TIME_TOLERANCE, PlainTraining, held_bytes, learn, parts_of_trials
 from bench.advise.predict import Candidate, choices_of, predict, select
 from bench.advise.search import (
     CLOSE,
@@ -64,6 +64,16 @@ def a_trial(at_once: int, seconds: float = 1.0, fixed: float = 0.0, sample: floa
         peak_bytes=RUNTIME + HELD + fixed + at_once * sample,
         runtime_bytes=RUNTIME,
     )
+
+
+def test_what_is_held_to_be_sent_is_held_of_every_sharding() -> None:
+    config = compose(["device=cpu", "device.world_size=2", "backend=[pytorch,pytorch_zero1]"])
+    parameters = HELD // 16
+    assert held_bytes(config, PLAIN, a_trial(1)) == 20 * parameters, (
+        "every gradient once more, in DDP's buckets"
+    )
+    # DeepSpeed divides the states and an fp32 copy, has a bucket, and its part of the averaged gradients.
+    assert held_bytes(config, "pytorch_zero1", a_trial(1)) == (8 + 12 / 2 + 4 + 4 / 2) * parameters
 
 
 def a_training(fixed: float = 0.0, part_seconds: float = 0.0) -> PlainTraining:

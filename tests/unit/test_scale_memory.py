@@ -7,7 +7,6 @@ import pytest
 from bench.analysis.scale.memory import bucket_bytes, predict_memory
 from bench.analysis.scale.sendings import DEEPSPEED_BUCKET
 from bench.config.choices import DIVIDED
-from tests.support.factories import facts_of_shapes
 
 MANY = [1, 2, 3, 4, 7, 8, 16, 64, 1024]
 PARAMETERS = 1_000_000
@@ -22,12 +21,18 @@ def held(
     optimizer: str = "adamw",
     on_cuda: bool = False,
 ) -> float:
-    facts = facts_of_shapes([parameters if trainable is None else trainable], parameters=parameters)
-    return predict_memory(sharding, facts, ranks=ranks, on_cuda=on_cuda, optimizer=optimizer)
+    return predict_memory(
+        sharding,
+        parameters=parameters,
+        trainable=parameters if trainable is None else trainable,
+        ranks=ranks,
+        on_cuda=on_cuda,
+        optimizer=optimizer,
+    )
 
 
 def buckets(sharding: str, ranks: int, *, parameters: int = PARAMETERS, on_cuda: bool = False) -> float:
-    return bucket_bytes(sharding, facts_of_shapes([parameters]), ranks=ranks, on_cuda=on_cuda)
+    return bucket_bytes(sharding, parameters=parameters, trainable=parameters, ranks=ranks, on_cuda=on_cuda)
 
 
 def states(sharding: str, ranks: int) -> float:
