@@ -218,6 +218,7 @@ def test_of_several_comparisons_of_a_workload_one_stands_for_all() -> None:
     later = rows.assign(started_at="2026-11-30T00:00:00Z")
     tables = {
         "b": few.assign(overrides="[]"),
+        "one-launch": later[later["launch"] == 1].assign(overrides="[]"),
         "short": rows.assign(overrides='["seed=1", "micro_batch=4"]'),
         "a-long-name": rows.assign(overrides='["seed=1"]'),
         "another-long-name": later.assign(overrides='["seed=2"]'),

@@ -37,11 +37,13 @@ def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[Repor
 def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
     """One comparison of each model and workload: that with most of the usual backends.
 
-    If several have as many, that with fewest overrides, then that measured last.
+    If several have as many, one with several launches, which has a verdict; then that with fewest overrides;
+    then that measured last.
     """
 
-    def key(comparison: ReportedComparison) -> tuple[int, int]:
-        return -sum(comparison.of(name) is not None for name in CHART_BACKENDS), len(comparison.overrides)
+    def key(comparison: ReportedComparison) -> tuple[int, bool, int]:
+        backends = sum(comparison.of(name) is not None for name in CHART_BACKENDS)
+        return -backends, comparison.rows["launch"].nunique() < 2, len(comparison.overrides)
 
     latest_first = sorted(comparisons, key=lambda comparison: comparison.stem)
     latest_first.sort(key=lambda comparison: comparison.measured_at, reverse=True)

@@ -51,8 +51,8 @@ ABOUT_MODELS = (
     "A row is one comparison: samples/s over those of PyTorch in the same rounds, with the 95 % interval "
     "over launches and the verdict. Best PyTorch: the fastest of several PyTorch backends of the same "
     "comparison. Peak memory: of each backend over that of PyTorch, on the rank or GPU that has most. "
-    "A model that was compared several times is shown by the comparison with most of these backends and the "
-    "fewest other settings."
+    "A model that was compared several times is shown by the comparison with most of these backends, several "
+    "launches and the fewest other settings."
 )
 ABOUT_CLAIMS = (
     "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
