@@ -10,8 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bench.errors import STATUSES
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.atomic import write_atomically
@@ -282,4 +280,6 @@ class Record:
 
         It is written anew at every block. A number that is none, or infinite, is null.
         """
+        import msgspec  # comparing results files does without it
+
         write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=1))
