@@ -278,7 +278,7 @@ class Record:
     def save(self, path: Path) -> None:
         """Write the record as JSON, atomically: a reader sees the old file or the new, never half.
 
-        It is written anew at every block. A number that is none, or infinite, is null.
+        It is written anew at every block. NaN and infinity become null: JSON has neither.
         """
         import msgspec  # comparing results files does without it
 

@@ -253,6 +253,9 @@ def test_another_setting_is_refused_with_both_values_and_the_file_stays(
     tmp_path: Path, settings: dict[str, Any], differing: str
 ) -> None:
     before = Resumable(tmp_path).rows
+    record = next((tmp_path / "results" / "runs").glob("*/**/record.json"))
+    (record.parent / "older").mkdir()
+    (record.parent / "older" / "record.json").write_text('{"config_hash": "0", "parity_losses": [NaN]}')
     with pytest.raises(UserError, match=rf"m-cpux2.csv was measured with other settings \({differing}"):
         Resumable(tmp_path, resume=True, **settings)
     assert rows_of(tmp_path) == before

@@ -34,7 +34,7 @@ LOADER_SHARE = 0.05
 """Share of a block's time, waited for batches, above which the loader limits a run, not only the device."""
 
 WAITING_GPU_PERCENT = 80.0
-"""Share of the time that NVML calls busy, below which the CPU that starts the kernels takes the time.
+"""Share of the time that NVML calls busy, below which the GPU waits, mostly for the CPU that starts kernels.
 
 Not higher, since the pauses between blocks of half a second are a tenth of what NVML looks at.
 """
@@ -285,9 +285,10 @@ def _check_gpu(valid: ColumnArrays) -> Warnings:
         seen = f"the GPU's clock was over {CLOCK_DROP:.0%} below its median in {slow} of {len(valid)} blocks"
         yield "clock", seen, "lock the clocks (nvidia-smi --lock-gpu-clocks)"
     readings = valid["gpu_utilisation"][~np.isnan(valid["gpu_utilisation"])]
-    if readings.size >= FEWEST_READINGS and (share := float(np.median(readings))) < WAITING_GPU_PERCENT:
-        seen = f"the GPU was busy for {share:.0f} % of the time, and else waited for the CPU to start kernels"
-        yield "CPU-bound", seen, "raise micro_batch, or compare compile"
+    share = float(np.median(readings)) if readings.size >= FEWEST_READINGS else 100.0
+    if share < WAITING_GPU_PERCENT and (loader_share(valid) or 0.0) <= LOADER_SHARE:
+        seen = f"the GPU was busy for {share:.0f} % of the time, and probably waited for the CPU to start"
+        yield "CPU-bound", f"{seen} kernels", "raise micro_batch, or compare compile"
     before, busy = (
         highest(valid[column]) or 0.0 for column in ("device_baseline_mib", "gpu_utilisation_before")
     )

@@ -5,6 +5,7 @@ that are wanted now. What failed for a reason that may have gone is tried again,
 A block counts if the reference was measured in the same round; what is missing is counted for each backend.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -139,7 +140,7 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, run
         return
     wanted = msgspec.json.decode(msgspec.json.encode(record.config))  # as a raw record has it
     for path in runs.glob("*/**/record.json"):
-        earlier = msgspec.json.decode(path.read_bytes())
+        earlier = json.loads(path.read_bytes())  # those of older commits may hold NaN
         if earlier["config_hash"] in others:
             differences = find_differences(earlier["config"], wanted)
             named = [line for line in differences if not line.startswith("measure.launches:")]

@@ -12,6 +12,7 @@ from bench.report.words import describe
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import USUAL_REFERENCE, spell_model
 from bench.statistics.summary import PYTORCH
+from bench.statistics.table_values import count_launches
 
 CHART_BACKENDS = ("ortmodule", "ortmodule_zero1")
 """The bars of a chart and what a page answers about, unless others are asked for."""
@@ -43,7 +44,7 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
 
     def key(comparison: ReportedComparison) -> tuple[int, bool, int]:
         backends = sum(comparison.of(name) is not None for name in CHART_BACKENDS)
-        return -backends, comparison.rows["launch"].nunique() < 2, len(comparison.overrides)
+        return -backends, count_launches(comparison.rows) < 2, len(comparison.overrides)
 
     latest_first = sorted(comparisons, key=lambda comparison: comparison.stem)
     latest_first.sort(key=lambda comparison: comparison.measured_at, reverse=True)
