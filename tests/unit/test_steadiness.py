@@ -182,6 +182,9 @@ def test_a_gpu_that_waits_for_the_cpu_is_named() -> None:
     (warning,) = found(on_gpu(waiting, waiting, waiting, sample(), before=IDLE))
     assert (warning.kind, "busy for 43 %" in warning.reason) == ("CPU-bound", True)
     assert kinds(on_gpu(waiting, waiting, before=IDLE)) == [], "two readings may be chance"
+    (waits_for_batches,) = on_gpu(waiting, waiting, waiting, before=IDLE)
+    blocks = tuple(dataclasses.replace(each, loader_seconds=(0.4,)) for each in waits_for_batches.blocks)
+    assert kinds([dataclasses.replace(waits_for_batches, blocks=blocks)]) == ["loader"]
 
 
 def test_a_device_that_tells_nothing_warns_of_nothing() -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pandas as pd
 
 from bench.errors import UserError
@@ -138,11 +137,10 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, run
     others = set(table["config_hash"]) - {record.config_hash}
     if not others:
         return
-    wanted = msgspec.json.decode(msgspec.json.encode(record.config))  # as a raw record has it
     for path in runs.glob("*/**/record.json"):
         earlier = json.loads(path.read_bytes())  # those of older commits may hold NaN
         if earlier["config_hash"] in others:
-            differences = find_differences(earlier["config"], wanted)
+            differences = find_differences(earlier["config"], json.loads(json.dumps(record.config)))
             named = [line for line in differences if not line.startswith("measure.launches:")]
             model, data = record.config["model"], record.config["data"]
             places = (model["pretrained"], model.get("module"), data["path"], data["processor"])

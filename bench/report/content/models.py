@@ -171,8 +171,8 @@ def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Sett
 
     A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in
     none. Of several comparisons of one model and workload, `choose_one_of_each_model` chooses by their
-    backends, overrides and time, never by their results. A model that one family has is not taken from a
-    later one.
+    backends, launches, overrides and time, never by their results. A model that one family has is not taken
+    from a later one.
     """
     # a comparison is looked up by its identity: two may be equal in everything
     family_of = {id(comparison): number for number, family in enumerate(families) for comparison in family}
