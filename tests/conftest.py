@@ -11,7 +11,7 @@ import pytest
 
 from bench.machine.gpus import visible_gpus
 from bench.setup import stacks
-from tests.support import quiet
+from tests.support import fast_config, quiet
 
 FIRST = (
     "test_interruptions.py",
@@ -33,6 +33,8 @@ SKIPPED_ON_MODERN = {
     "once": "says nothing about the stack; runs on the pinned one",
 }
 """Marks, and why their tests are skipped there."""
+
+fast_config.parse_once()
 
 # A shell starts its background jobs with SIGINT ignored, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -64,6 +64,9 @@ def worker_variables(
         "TORCH_EXTENSIONS_DIR": str(prefix / "torch_extensions"),
         "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
         "TOKENIZERS_PARALLELISM": "false",
+        # Else importing DeepSpeed or ONNX Runtime starts a process that imports torch, to compile what only
+        # `compile` has; it starts once something is compiled.
+        "TORCH_WARM_POOL": "0",
     }
     if device == "cuda":
         variables |= {

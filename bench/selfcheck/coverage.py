@@ -9,10 +9,10 @@ groups that run one by one. And it is made, harder than what was recorded.
 of `python -m bench backend=[pytorch,pytorch_again] measure.launches=20 measure.rounds=16`.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -106,22 +106,20 @@ def simulate(
     """Simulate so many comparisons under this noise, with the launches and rounds of the preset."""
     most = measure.launches if until is None else max(measure.launches, measure.most_launches)
     average, hits, widths, counts = ESTIMATORS[estimator], [], [], []
-    estimate = partial(intervals.speedup_of_launches, stopped_by_width=until is not None)
-
-    def draw() -> Floats:  # a launch stands for its average, whose own average it is
-        return np.array([average(noise.draw_launch(random, measure.rounds))])
-
     for _ in range(comparisons):
-        launches = [draw() for _ in range(measure.launches)]
-        speedup = estimate(launches)
-        while until is not None and intervals.half_width(speedup) > until and len(launches) < most:
-            launches.append(draw())
-            speedup = estimate(launches)
-        assert speedup.low is not None, "there are several launches"
-        assert speedup.high is not None, "there are several launches"
-        hits.append(speedup.low <= np.exp(noise.centre) <= speedup.high)
-        widths.append(intervals.half_width(speedup))
-        counts.append(len(launches))
+        middles = np.empty(most)
+        for launch in range(most):
+            middles[launch] = average(noise.draw_launch(random, measure.rounds))
+            sample = middles[: launch + 1]
+            if len(sample) < measure.launches:
+                continue
+            half = intervals.half_interval(sample, stopped_by_width=until is not None)
+            assert half is not None, "there are several launches"
+            if until is not None and math.expm1(half) <= until:
+                break
+        hits.append(abs(sample.mean() - noise.centre) <= half)
+        widths.append(math.expm1(half))
+        counts.append(len(sample))
     return Coverage(
         noise=noise.name,
         middle=estimator,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -91,12 +92,16 @@ def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = 
     """
     middles, rounds = launch_midmeans(launches), sum(map(len, launches))
     several = len(middles) > 1
-    sample = middles if several else launches[0]
-    half_log = None
-    if len(sample) > 1:
-        half_log = t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
+    half_log = half_interval(middles if several else launches[0], stopped_by_width)
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
     return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
+
+
+def half_interval(sample: Floats, stopped_by_width: bool = False) -> float | None:
+    """Half of the interval of a sample's mean, by Student's t; None for fewer than two values."""
+    if len(sample) < 2:
+        return None
+    return t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
 
 
 def mean_with_interval(sample: Floats, *, among: int = 1, confidence: float = CONFIDENCE) -> Amount:
@@ -121,9 +126,15 @@ def midmean(values: Floats) -> float:
     0, 0.75, 1, 0.75, 0. Chosen by simulation on recorded rounds (selftest.md in reports/, "Estimators"):
     rounds of a shared machine have outliers, which the plain mean pays for with wider intervals.
     """
-    inner = np.arange(1, len(values) + 1) - len(values) / 4
-    weights = np.clip(np.minimum(inner, inner[::-1]), 0, 1)
-    return float(np.average(np.sort(values), weights=weights))
+    weights = _midmean_weights(len(values))
+    return float((np.sort(values) * weights).sum() / weights.sum())
+
+
+@cache
+def _midmean_weights(count: int) -> Floats:
+    """What each of so many sorted values weighs in their midmean."""
+    inner = np.arange(1, count + 1) - count / 4
+    return np.asarray(np.clip(np.minimum(inner, inner[::-1]), 0, 1))
 
 
 def speedup_across_runs(

@@ -1,10 +1,13 @@
 """Trained models are exported for real: equal training leaves equal models, and a wrong one is seen."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench.measure.stages import exports
 from bench.measure.stages.exports import judge
 from bench.results.side_files import EXPORTS
 from tests.support.exports import check_trained, exported
@@ -52,6 +55,15 @@ def test_models_that_ran_on_other_inputs_are_not_compared(folder: Path) -> None:
     save_file(tensors | {name: tensors[name] + 1}, path)
     assert not have_equal_inputs(models / "ortmodule_zero1", models / "pytorch")
     path.write_bytes(whole)
+
+
+def test_where_they_run_torch_is_not(tmp_path: Path) -> None:
+    """Nor a process that torch starts: it would take the cores of what is timed."""
+    command = [sys.executable, "-X", "importtime", "-m", exports.CHECKER, str(tmp_path), "1", "pytorch"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert "onnxruntime" in imported
+    assert not {"torch._C", "deepspeed"} & imported
 
 
 @pytest.mark.long

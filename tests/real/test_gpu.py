@@ -39,6 +39,10 @@ T = TypeVar("T")
 
 DEEPSPEED = find_spec("deepspeed") is not None
 
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["bench.worker.rank.torch_rank", "bench.worker.rank.training"])
+"""Processes that have imported torch, and have not yet looked for a GPU."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def is_pretended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[bool]:
@@ -58,9 +62,14 @@ def is_pretended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 def apart(function: Callable[..., T], *arguments: Any) -> T:
     """What the function returns in a fresh process; cuda:0 is the first GPU as NVML counts."""
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
+    variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    with ProcessPoolExecutor(1, FORKED) as pool:
+        return pool.submit(_call, variables, function, *arguments).result()
+
+
+def _call(variables: dict[str, str], function: Callable[..., T], *arguments: Any) -> T:
+    os.environ.update(variables)
+    return function(*arguments)
 
 
 # --- the figures ----------------------------------------------------------------------------------------

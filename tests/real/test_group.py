@@ -48,6 +48,19 @@ def test_closing_a_group_leaves_no_process_and_no_temporary_folder(group: Group)
     assert not group.local_ranks.scratch.path.exists()
 
 
+@pytest.mark.ort
+def test_ranks_start_no_process_beside_what_is_timed(tmp_path: Path) -> None:
+    """Importing DeepSpeed or ONNX Runtime starts torch's pool of compilers, if a rank has several cores."""
+    config = a_config(tmp_path, timeout_s=60)
+    config.device.world_size, config.device.threads = 1, 2
+    starter = Comparison(config, "m-cpux1").shared.starter
+    for backend in ("pytorch", "ortmodule_zero1"):
+        with starter.start(backend, PARITY) as group:
+            group.connect()
+            group.request(Build())
+            assert len(descendants(group.local_ranks.agent.pid)) == 2, "the agent and the rank"
+
+
 def test_a_paused_group_still_ends(group: Group) -> None:
     group.connect()
     pids = descendants(group.local_ranks.agent.pid)

@@ -35,7 +35,7 @@ SHARDINGS = sorted({fault.sharding for fault in FAULTS.values()})
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     folder = tmp_path_factory.mktemp("faults")
     command = [sys.executable, "-m", "tests.support.planted_faults", str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_WARM_POOL": "0", "PYTHONPATH": str(ROOT)}
     ranks = [subprocess.Popen([*command, str(rank)], cwd=ROOT, env=environment) for rank in range(RANKS)]
     assert [rank.wait() for rank in ranks] == [0] * RANKS
     return msgspec.json.decode((folder / "found.json").read_bytes(), type=Found)

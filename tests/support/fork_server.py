@@ -42,7 +42,6 @@ SECONDS_FOR_THE_CAUSE = 2
 """After a rank has failed, how long the others live on: torch elastic looks as often."""
 
 _INTERPRETER = """#!/bin/sh
-export TORCHINDUCTOR_COMPILE_THREADS=1 # else torch's import starts threads, which forked processes lack
 exec {python} -m tests.support.fork_server {modules} -- "$@"
 """
 

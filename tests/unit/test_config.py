@@ -924,7 +924,7 @@ def test_the_choices_include_the_users(folder: Path) -> None:
             OWN_MODEL.replace("causal-lm", "poetry"),
             f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
         ),
-        (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed here"),
+        (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed"),
         ("- a", "model/mine.yaml: Invalid type assigned: list"),
     ],
 )

@@ -2,6 +2,9 @@
 
 In a process of its own without torch, as they are deployed. Every model runs on the inputs that lie beside
 it; then all take turns, so that their latencies can be compared.
+
+ONNX Runtime is imported once torch cannot be: the package for training would bring torch and DeepSpeed along,
+and with them processes that start beside what is timed.
 """
 
 import sys
@@ -13,7 +16,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from safetensors.numpy import load_file
 
 from bench.launch.exported_files import CHECKED, MODEL, OUTPUT, TENSORS, CheckedExport, input_key
@@ -28,6 +30,8 @@ def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[
 
     On `threads` of ONNX Runtime. All backends are compared with the `reference`, one of their `names`.
     """
+    import onnxruntime
+
     checked: dict[str, CheckedExport] = {}
     outputs: dict[str, Array] = {}
     runs: dict[str, Callable[[], Array]] = {}
@@ -61,6 +65,8 @@ def check(folder: Path, threads: int, reference: str, names: list[str]) -> dict[
 
 def prepare(folder: Path, threads: int) -> Callable[[], Array]:
     """A function that runs the model in a folder once on its inputs."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -108,6 +114,7 @@ def time_in_turns(runs: Mapping[str, Callable[[], Array]]) -> dict[str, list[flo
 
 def main() -> None:
     """Write what was checked beside the models."""
+    sys.modules["torch"] = None  # type: ignore[assignment]  # so that importing it fails
     folder, threads, reference, *names = sys.argv[1:]
     checked = check(Path(folder), int(threads), reference, names)
     (Path(folder) / CHECKED).write_bytes(msgspec.json.encode(checked))
