@@ -143,8 +143,12 @@ def _parse_cells(text: str, name: str) -> dict[str, list[str]]:
     environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}
     columns["environment"] = [environments.get(key, "") for key in hashes]
     for column in REPEATED:
-        columns[column] = list(accumulate(columns[column], lambda above, cell: cell or above))
+        columns[column] = list(accumulate(columns[column], _cell_or_above))
     return columns
+
+
+def _cell_or_above(above: str, cell: str) -> str:
+    return cell or above
 
 
 def _convert_columns(text_columns: Mapping[str, Sequence[str]], name: str) -> pd.DataFrame:

@@ -114,7 +114,6 @@ def simulate(
             if len(sample) < measure.launches:
                 continue
             half = intervals.half_interval(sample, stopped_by_width=until is not None)
-            assert half is not None, "there are several launches"
             if until is not None and math.expm1(half) <= until:
                 break
         hits.append(abs(sample.mean() - noise.centre) <= half)

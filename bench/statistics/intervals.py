@@ -92,15 +92,14 @@ def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = 
     """
     middles, rounds = launch_midmeans(launches), sum(map(len, launches))
     several = len(middles) > 1
-    half_log = half_interval(middles if several else launches[0], stopped_by_width)
+    sample = middles if several else launches[0]
+    half_log = half_interval(sample, stopped_by_width) if len(sample) > 1 else None
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
     return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
 
 
-def half_interval(sample: Floats, stopped_by_width: bool = False) -> float | None:
-    """Half of the interval of a sample's mean, by Student's t; None for fewer than two values."""
-    if len(sample) < 2:
-        return None
+def half_interval(sample: Floats, stopped_by_width: bool = False) -> float:
+    """Half of the interval of the mean, by Student's t; a sample has at least two values."""
     return t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
 
 

@@ -5,7 +5,7 @@ Hydra parses the same interpolations and reads the same YAML each time.
 
 from functools import cache
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 from omegaconf import _utils, base, grammar_parser
 
 
