@@ -43,6 +43,7 @@ def test_this_machine_would_run_the_default_comparison() -> None:
     assert f"stack {stacks.own()}" in well.stdout
 
 
+@pytest.mark.once
 def test_of_a_broken_machine_the_doctor_says_what_is_broken_and_how_to_repair_it(tmp_path: Path) -> None:
     """Without a compiler, and with a driver whose libraries are of another version than its module."""
     driver = tmp_path / "libnvidia-ml.so.1"
