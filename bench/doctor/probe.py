@@ -171,6 +171,7 @@ def _backends(*, driver: bool) -> tuple[dict[str, BackendSeen], list[str]]:
         from omegaconf import OmegaConf
 
         from bench.config.compose import compose
+        from bench.config.refusals import as_user_errors
     except ImportError:  # without Hydra there is no stack, which is said elsewhere
         return {}, []
     device = [] if driver else ["device=cpu"]  # with a driver that does not answer, only the CPU is left
@@ -180,8 +181,9 @@ def _backends(*, driver: bool) -> tuple[dict[str, BackendSeen], list[str]]:
         if "engine:" not in path.read_text("utf-8"):  # a list of backends
             continue
         try:
-            # All are checked as composing does; composing each would take ten seconds.
-            backend = cast(Backend, OmegaConf.to_object(OmegaConf.merge(Backend, OmegaConf.load(path))))
+            with as_user_errors():
+                backend = cast(Backend, OmegaConf.to_object(OmegaConf.merge(Backend, OmegaConf.load(path))))
+            # `Config` checks its backends whenever it is made. Composing each one would take ten seconds.
             config = replace(default, backends={path.stem: backend}, reference=path.stem)
             preflight.check_packages(config)
             failure = _known_failure(backend, config.device.type)

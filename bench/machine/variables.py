@@ -64,8 +64,8 @@ def worker_variables(
         "TORCH_EXTENSIONS_DIR": str(prefix / "torch_extensions"),
         "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
         "TOKENIZERS_PARALLELISM": "false",
-        # Else importing DeepSpeed or ONNX Runtime starts a process that imports torch, to compile what only
-        # `compile` has; it starts once something is compiled.
+        # Else importing DeepSpeed or ONNX Runtime starts a process that imports torch, for Triton's kernels,
+        # which only `compile` has. It starts with the first of them: compiling on a GPU may take longer.
         "TORCH_WARM_POOL": "0",
     }
     if device == "cuda":

@@ -104,6 +104,7 @@ def simulate(
     estimator: str = "midmean",
 ) -> Coverage:
     """Simulate so many comparisons under this noise, with the launches and rounds of the preset."""
+    assert measure.launches > 1, "one launch has no interval"
     most = measure.launches if until is None else max(measure.launches, measure.most_launches)
     average, hits, widths, counts = ESTIMATORS[estimator], [], [], []
     for _ in range(comparisons):

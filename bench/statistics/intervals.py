@@ -99,7 +99,7 @@ def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = 
 
 
 def half_interval(sample: Floats, stopped_by_width: bool = False) -> float:
-    """Half of the interval of the mean, by Student's t; a sample has at least two values."""
+    """Half of the interval of the mean, by Student's t; the sample must have at least two values."""
     return t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
 
 

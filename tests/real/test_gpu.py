@@ -41,7 +41,7 @@ DEEPSPEED = find_spec("deepspeed") is not None
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(["bench.worker.rank.torch_rank", "bench.worker.rank.training"])
-"""Processes that have imported torch, and have not yet looked for a GPU."""
+"""For pretended GPUs alone: what is imported may look for GPUs, after which no fork can use a real one."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,13 +61,15 @@ def is_pretended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def apart(function: Callable[..., T], *arguments: Any) -> T:
-    """What the function returns in a fresh process; cuda:0 is the first GPU as NVML counts."""
+    """What the function returns in a process of its own; cuda:0 is the first GPU as NVML counts."""
     variables = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    with ProcessPoolExecutor(1, FORKED) as pool:
+    pretended = pretended_gpu.COUNT in os.environ
+    with ProcessPoolExecutor(1, FORKED if pretended else multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_call, variables, function, *arguments).result()
 
 
 def _call(variables: dict[str, str], function: Callable[..., T], *arguments: Any) -> T:
+    os.environ.clear()
     os.environ.update(variables)
     return function(*arguments)
 

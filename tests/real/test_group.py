@@ -51,6 +51,7 @@ def test_closing_a_group_leaves_no_process_and_no_temporary_folder(group: Group)
 @pytest.mark.ort
 def test_ranks_start_no_process_beside_what_is_timed(tmp_path: Path) -> None:
     """Importing DeepSpeed or ONNX Runtime starts torch's pool of compilers, if a rank has several cores."""
+    pytest.importorskip("triton")
     config = a_config(tmp_path, timeout_s=60)
     config.device.world_size, config.device.threads = 1, 2
     starter = Comparison(config, "m-cpux1").shared.starter

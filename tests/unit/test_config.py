@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from bench.config.backend import describe_reference
 from bench.config.choices import CONF, ON_DEVICE, TASKS
@@ -924,11 +925,14 @@ def test_the_choices_include_the_users(folder: Path) -> None:
             OWN_MODEL.replace("causal-lm", "poetry"),
             f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
         ),
-        (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed"),
+        (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed here"),
         ("- a", "model/mine.yaml: Invalid type assigned: list"),
     ],
 )
-def test_a_mistake_in_the_users_file_names_key_or_place(folder: Path, text: str, sentence: str) -> None:
+def test_a_mistake_in_the_users_file_names_key_or_place(
+    folder: Path, text: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yaml.SafeLoader", yaml.loader.SafeLoader)  # users' words, not libyaml's
     (folder / "model/mine.yaml").write_text(text)
     said = refusal(f"hydra.searchpath=[file://{folder}]", "model=mine")
     assert said.startswith(sentence)

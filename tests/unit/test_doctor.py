@@ -2,9 +2,11 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from bench.doctor import probe
 from bench.doctor.judge import BackendSeen, Diagnosis, MachineSeen, StackSeen, judge
 from bench.errors import UserError
 from bench.setup.nvidia_smi import ListedGpu
@@ -208,3 +210,23 @@ def test_a_machine_without_gpus_has_one_finding_about_them() -> None:
     found = {one.part: one for one in judge(replace(WELL, gpus=[]))}
     assert found["GPUs"] == Diagnosis("GPUs", "none visible: comparisons run on the CPU")
     assert "stack ort: CUDA" not in found
+
+
+def test_a_backend_s_file_with_a_mistake_is_refused_and_the_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eager = "engine: eager\noptimizer: adamw\nsharding: ddp\n"
+    (tmp_path / "backend").mkdir()
+    for name, content in {
+        "good": eager,
+        "key": f"{eager}layers: 3",
+        "value": "engine: eager\n",
+        "yaml": "engine: eager\n- : x",
+        "choice": eager.replace("eager", "jax"),
+        "mixed": f"{eager}precision: tf32",  # refused by the comparison as a whole
+    }.items():
+        (tmp_path / "backend" / f"{name}.yaml").write_text(content)
+    monkeypatch.setattr(probe, "CONF", tmp_path)
+    seen, default = probe._backends(driver=False)
+    assert [name for name, backend in seen.items() if backend.refusal is None] == ["good"]
+    assert "pytorch" in default

@@ -3,8 +3,8 @@
 In a process of its own without torch, as they are deployed. Every model runs on the inputs that lie beside
 it; then all take turns, so that their latencies can be compared.
 
-ONNX Runtime is imported once torch cannot be: the package for training would bring torch and DeepSpeed along,
-and with them processes that start beside what is timed.
+Importing torch is made to fail before ONNX Runtime is imported: the package for training would bring torch
+and DeepSpeed along, and with them a process that starts beside what is timed.
 """
 
 import sys
@@ -114,7 +114,7 @@ def time_in_turns(runs: Mapping[str, Callable[[], Array]]) -> dict[str, list[flo
 
 def main() -> None:
     """Write what was checked beside the models."""
-    sys.modules["torch"] = None  # type: ignore[assignment]  # so that importing it fails
+    sys.modules["torch"] = None  # type: ignore[assignment]  # to ONNX Runtime a package without ORTModule
     folder, threads, reference, *names = sys.argv[1:]
     checked = check(Path(folder), int(threads), reference, names)
     (Path(folder) / CHECKED).write_bytes(msgspec.json.encode(checked))
