@@ -1,11 +1,13 @@
 """Exported models: what is called a difference, what is written, and what a page says of it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bench.errors import UserError
 from bench.launch.exported_files import CheckedExport
+from bench.measure.comparison import Comparison
 from bench.measure.stages import exports as after_export
 from bench.measure.stages.exports import ROUNDING, judge
 from bench.report.content.collection import ReportedComparison
@@ -13,6 +15,7 @@ from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed
 from bench.statistics.intervals import median_interval
+from tests.support.configs import a_config
 from tests.support.factories import comparison
 from tests.support.reports import render_comparison
 from tests.support.result_files import table_of_records
@@ -54,6 +57,22 @@ def test_without_onnx_runtime_anywhere_there_is_no_interpreter(monkeypatch: pyte
     assert after_export.find_interpreter() == "ort/python", "the first that has it"
     monkeypatch.setattr(stacks, "NAMES", ("modern",))
     assert after_export.find_interpreter() is None
+
+
+def test_a_user_s_settings_of_libraries_do_not_reach_what_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, str] = {}
+
+    def run(_: object, *, env: dict[str, str], **others: object) -> SimpleNamespace:
+        given.update(env)
+        return SimpleNamespace(returncode=1, stderr="")
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setattr(after_export, "subprocess", SimpleNamespace(run=run))
+    exports = after_export.Exports(Comparison(a_config(tmp_path), "m-cpux2").shared)
+    exports._run_checker("python")
+    assert (given["OMP_NUM_THREADS"], given["TORCH_WARM_POOL"]) == ("1", "0")
 
 
 def a_row(**changes: object) -> dict[str, object]:

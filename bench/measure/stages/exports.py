@@ -79,10 +79,12 @@ class Exports(Stage):
         names = list(self._exported)
         device = self.shared.plan.config.device
         threads = device.ranks_per_node * device.threads
-        command = [interpreter, "-m", CHECKER, str(self._folder), str(threads)]
+        command = [interpreter, "-m", CHECKER, str(self._folder), str(threads), self.shared.plan.reference]
+        reference = self.shared.plan.backends[self.shared.plan.reference]
+        variables = reference.variables_of(reference.spec)
         with self.shared.bar.doing("export", "exported models in ONNX Runtime"):
             ended = subprocess.run(
-                [*command, self.shared.plan.reference, *names], capture_output=True, text=True, check=False
+                [*command, *names], env=variables, capture_output=True, text=True, check=False
             )
         if ended.returncode != 0:
             reason = (ended.stderr.strip().splitlines() or ["without a word"])[-1]
