@@ -44,7 +44,6 @@ class Outcome:
 class Effect:
     """A kind of work that differs for sure between a backend's step and the reference's."""
 
-    model: str
     kind: str
     amount: Amount  # seconds per step; below 0 the backend saves time
     share: float  # `amount` over the reference's timed step
@@ -254,7 +253,7 @@ def _why(measured: Sequence[MeasuredModel], backend: str) -> Why | None:
         models.append(each.model)
         optimizers += [summary.optimizer] * (summary.optimizer != reference.optimizer)
         effects += [
-            Effect(model=each.model, kind=kind, amount=amount, share=amount.value / base.timed_s)
+            Effect(kind=kind, amount=amount, share=amount.value / base.timed_s)
             for kind, amount in difference.kinds
             if amount.is_clear and kind not in UNNAMED
         ]

@@ -13,7 +13,6 @@ class Beginning:
     """One backend; sizes in MiB, times in seconds, of the rank that has most; None where nobody knows."""
 
     backend: str
-    engine: str
     installed: float  # packages on disk, of which the process uses something
     loaded: float | None  # files that training starts from
     imported_s: float | None  # until all libraries are imported; median over launches, like the next
@@ -24,8 +23,6 @@ class Beginning:
 
 def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
     """The beginning of each backend with valid blocks; empty for files of before this was recorded."""
-    if rows.empty:
-        return []
     beginnings = []
     for backend, blocks in blocks_by_backend(ColumnArrays(rows)).items():
         valid = blocks.valid
@@ -35,7 +32,6 @@ def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
         beginnings.append(
             Beginning(
                 backend=backend,
-                engine=str(valid["engine"][0]),
                 installed=installed,
                 loaded=highest(valid["loaded_mib"]),
                 imported_s=blocks.median_over_launches("import_s"),

@@ -75,7 +75,6 @@ class Breakdown:
 class Difference:
     """Why a backend's step takes longer or shorter than the reference's."""
 
-    backend: str
     timed: Amount  # what its timed step takes more than the reference's
     # what its profiled step takes more, by kind of work; of shape (rounds,) each
     rounds: Mapping[str, Floats]
@@ -182,7 +181,6 @@ def explain_difference(breakdown: Breakdown, reference: Breakdown) -> Difference
     if (speedup := breakdown.speedup) and speedup.low and speedup.high:
         half = reference.timed_s * (1 / speedup.low - 1 / speedup.high) / 2
     return Difference(
-        backend=breakdown.backend,
         timed=Amount(value=breakdown.timed_s - reference.timed_s, half=half),
         rounds=rounds,
         main={kind: side.main[kind] for kind, side in longer.items() if kind in side.main},

@@ -6,7 +6,6 @@ from functools import cached_property
 import pandas as pd
 
 from bench.analysis.attribution import Attribution, attribute, changed_factors
-from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.config.overrides import last_values
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.backend_blocks import blocks_of
@@ -95,11 +94,6 @@ class ComparisonResults:
         return latest_overrides(self.rows)
 
     @property
-    def study(self) -> str:
-        """Why it was made, such as `bench` or `fairness`."""
-        return distinct_text(self.rows, "study")
-
-    @property
     def experiment(self) -> str:
         """The experiment that it belongs to, such as `choices`; empty if to none."""
         return last_values(self.overrides).get("experiment", "")
@@ -108,11 +102,6 @@ class ComparisonResults:
     def command(self) -> str:
         """The line to type that measures it again; empty if the file does not say."""
         return distinct_text(self.rows, "command")
-
-    @cached_property
-    def warnings(self) -> list[SteadinessWarning]:
-        """What makes it less trustworthy than its intervals say."""
-        return find_warnings(self.rows)
 
     @cached_property
     def attribution(self) -> Attribution | None:

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from bench.errors import UserError
+from bench.setup.checkout import ROOT
 
 BURST_BYTES = 131_072
 """Bytes that may pass at once before the rate holds. TCP hands down up to 64 KiB at a time; with less room
@@ -28,8 +28,6 @@ time stamps."""
 SECONDS_TO_START = 60
 
 PORT = 29_401
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,8 +136,6 @@ def _check_warm_up(valid: ColumnArrays) -> Warnings:
 
 def _check_first_round(logs: Floats) -> Warnings:
     logs = logs[np.isfinite(logs[:, 0]) & np.isfinite(logs[:, 1:]).any(axis=1)]
-    if len(logs) == 0:
-        return
     lag = np.nanmean(logs[:, 1:], axis=1) - logs[:, 0]
     if _stands_out(lag, SLOW_FIRST_ROUND):
         seen = f"the first round of a launch is {_percent(lag.mean())} slower than its others"
