@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -52,10 +53,10 @@ def attribute(
 ) -> Attribution | None:
     """Divide the speed-up of `end` over the comparison's reference among the choices in which they differ.
 
-    Each launch's values are the midmeans of its rounds' log ratios, as in the table, so that the whole is
-    the table's speed-up; the intervals are over launches, `stopped_by_width` as in
-    `intervals.speedup_of_launches`. None unless every combination of the choices was measured and has a
-    speed-up.
+    Each launch's values are the midmeans of its rounds' log ratios, as in the table. The whole is the
+    table's speed-up, but of those launches alone in which all combinations have one; the intervals are over
+    launches, `stopped_by_width` as in `intervals.speedup_of_launches`. None unless every combination of the
+    choices was measured and has a speed-up.
     """
     start = next((summary for summary in summaries if summary.is_reference), None)
     last = next((summary for summary in summaries if summary.backend == end), None)
@@ -72,16 +73,17 @@ def attribute(
     values: dict[Subset, Floats] = {Subset(): np.zeros(len(launches))}
     for subset, by_launch in logs.items():
         values[subset] = launch_midmeans(by_launch[number] for number in launches)
+    estimate = partial(speedup_of_launches, stopped_by_width=stopped_by_width)
 
     def effect_of(factor: str) -> Speedup:
         weights = shapley_weights(factor, factors)
         effects = sum((weight * values[subset] for subset, weight in weights.items()), values[Subset()])
-        return speedup_of_launches(list(effects[:, np.newaxis]), stopped_by_width=stopped_by_width)
+        return estimate(list(effects[:, np.newaxis]))
 
     return Attribution(
         start=start.backend,
         end=end,
-        total=last.speedup,
+        total=estimate([last.log_ratios[number] for number in launches]),
         parts=tuple(
             contribution_of(
                 factor, f"{getattr(start, factor)} → {getattr(last, factor)}", effect_of(factor), values
@@ -156,10 +158,11 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         backend: whose speed-up over the reference is divided.
 
     Returns:
-        None unless every combination is there, all on the same machine, and the backend has a speed-up in
-        each.
+        None unless every combination is there, all on the same machine with the same packages, and the
+        backend has a speed-up in each.
     """
-    if len({machine_key(latest_environment(rows)) for rows in tables}) > 1:
+    environments = [latest_environment(rows) for rows in tables]
+    if len({(machine_key(each), str(each.get("packages"))) for each in environments}) > 1:
         return None
     combinations = {
         left_alone: rows

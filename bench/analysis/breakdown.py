@@ -37,6 +37,7 @@ class Breakdown:
     # by kind of work, the operator that has more than `MAIN_SHARE` of its seconds, if any
     main: Mapping[str, str]
     timed_s: float | None  # seconds of a timed step; None if it has no valid blocks
+    samples: int | None  # of a step, all ranks
     speedup: Speedup | None  # of its timed steps over the reference's; None for the reference itself
     unknown: Sequence[tuple[str, float]]  # operators of no known kind with their seconds, the longest first
 
@@ -145,7 +146,7 @@ def break_down(
             seconds = operators.groupby("operator")["seconds_per_step"].sum()
             if seconds.max() > MAIN_SHARE * seconds.sum():
                 main[str(kind)] = str(seconds.idxmax())
-        timed_s = None
+        timed_s = samples = None
         if summary.samples_per_s is not None and summary.micro_batch is not None:
             ranks = int(measured["world_size"].iloc[0])
             samples = global_batch(summary.micro_batch, int(summary.grad_accum), ranks)
@@ -156,6 +157,7 @@ def break_down(
                 rounds={kind: spent[kind].to_numpy(float) for kind in KINDS if kind in spent},
                 main=main,
                 timed_s=timed_s,
+                samples=samples,
                 speedup=summary.speedup,
                 unknown=[(str(operator), float(took)) for operator, took in unknown.items()],
             )
@@ -164,11 +166,12 @@ def break_down(
 
 
 def explain_difference(breakdown: Breakdown, reference: Breakdown) -> Difference | None:
-    """What the difference of two timed steps consists of; None if one of them was not timed.
+    """What the difference of two timed steps consists of.
 
-    Rounds are paired by their number: in a round, backends take turns.
+    Rounds are paired by their number: in a round, backends take turns. None if one of them was not timed, or
+    steps are of different batches, as with `measure.batch=max`.
     """
-    if breakdown.timed_s is None or reference.timed_s is None:
+    if breakdown.timed_s is None or reference.timed_s is None or breakdown.samples != reference.samples:
         return None
     none = np.zeros(1)
     rounds = {

@@ -95,9 +95,8 @@ class ComparedSources:
         """The exit status."""
         if any(pair.is_worse for pair in self.pairs.values()):
             return REGRESSION
-        has_files = self.new or self.pairing.missing or self.pairing.unchanged
-        has_numbers = any(pair.has_numbers for pair in self.pairs.values())
-        return NOT_COMPARED if self.uncompared or not (has_files or has_numbers) else FINE
+        compared = self.pairs or self.new or self.pairing.missing or self.pairing.unchanged
+        return NOT_COMPARED if self.uncompared or not compared else FINE
 
     @property
     def answer(self) -> str:
@@ -185,10 +184,9 @@ def _compare_pair(
         return
     compared.pairs[title] = pair
     if not pair.has_numbers and not pair.is_worse:
-        print(
+        compared.refuse(
             f"{title}: nothing could be compared, since no backend is the same and ok with at least "
-            "two launches in both files; measure with measure.launches=2 or more",
-            file=sys.stderr,
+            "two launches in both files; measure with measure.launches=2 or more"
         )
 
 

@@ -77,6 +77,14 @@ def test_the_parts_multiply_to_the_speed_up_of_the_table() -> None:
     assert found.total == summary.speedup
 
 
+def test_a_launch_that_one_combination_lost_counts_neither_in_the_parts_nor_in_the_whole() -> None:
+    records = factorial(noise=0.05)
+    lost = next(one for one in records if (one.backend, one.launch) == ("pytorch_fused", 2))
+    found = divided([one for one in records if one is not lost])
+    assert found.total.launches == 2
+    assert math.prod(part.effect.ratio for part in found.parts) == pytest.approx(found.total.ratio, rel=1e-12)
+
+
 def test_ratio_and_interval_are_those_of_a_computation_by_hand() -> None:
     records = factorial(noise=0.03)
     table = table_of_records(records)

@@ -129,6 +129,13 @@ def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
     assert difference.remainder.value == pytest.approx(-0.05 + 0.058)
 
 
+def test_steps_of_two_batches_have_no_difference(tmp_path: Path) -> None:
+    """With `measure.batch=max` each backend trains at its own largest."""
+    torch, ort = reported(tmp_path, BOTH).breakdowns
+    assert torch.samples is not None
+    assert explain_difference(replace(ort, samples=2 * torch.samples), torch) is None
+
+
 def test_an_interval_is_student_s_over_rounds_paired_and_corrected_for_the_number_of_kinds(
     tmp_path: Path,
 ) -> None:

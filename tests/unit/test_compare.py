@@ -56,6 +56,22 @@ def test_identical_files_are_fine(pair: Compare) -> None:
     assert "nothing differs in the environment" in output
 
 
+def test_a_file_without_an_interval_is_not_compared_however_many_others_are_as_they_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder, slower in (("base", 1.0), ("new", 1.4)):
+        (tmp_path / folder).mkdir()
+        write_records(tmp_path / folder / "same.csv", two_backends())
+        one_launch = comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[slower, slower]]})
+        write_records(tmp_path / folder / "short.csv", one_launch)
+    status = main([str(tmp_path / "base"), str(tmp_path / "new")])
+    output = capsys.readouterr()
+    assert status == 2
+    assert "1 file could not be compared" in output.out
+    assert "short: nothing could be compared" in output.err
+    assert "measure with measure.launches=2 or more" in output.err
+
+
 def test_noise_is_fine(pair: Compare) -> None:
     status, output, _ = pair(two_backends(seed=1), two_backends(seed=2))
     assert status == 0

@@ -114,6 +114,13 @@ def test_files_of_two_cpus_are_not_combined_even_if_these_bear_one_name() -> Non
     assert attribute_to_settings(tables, "ortmodule") is None
 
 
+def test_files_of_other_packages_are_not_combined() -> None:
+    packages = {**ENVIRONMENT["packages"], "torch": "2.7.0"}
+    newer, *others = all_combinations()
+    tables = tables_of([with_environment(newer, packages=packages), *others])
+    assert attribute_to_settings(tables, "ortmodule") is None
+
+
 # In a report
 
 
