@@ -33,7 +33,7 @@ from bench.setup.choice import (
     recorded_choice,
 )
 from bench.setup.recipes import Stack
-from bench.setup.stage import SetupStage, pending
+from bench.setup.stage import SetupStage, cpu_file, instruction_sets, pending
 from bench.setup.surroundings import check_system, describe_gpus
 
 TAIL_LINES = 30  # lines of a failed stage's log that are printed
@@ -131,6 +131,8 @@ def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: in
             time.sleep(POLL_SECONDS)
             for run in [run for run in running if run.has_ended()]:
                 running.remove(run)
+                # Not in the stamp: nodes that share an environment would undo each other's work.
+                cpu_file(env, run.stage.name).write_text(" ".join(sorted(instruction_sets())))
                 run.stage.stamp(env).write_text(todo[run.stage])
                 say(f"      {run.stage.name}: done after {run.seconds:.0f} s")
     finally:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+
+INSTRUCTION_SETS = re.compile(r"\b(avx\w*|fma|f16c|bmi\d|asimd\w*|sve\w*|atomics|bf16|i8mm)\b")
+"""Those that -march=native uses and not every CPU has, as /proc/cpuinfo spells them, on x86 and Arm."""
 
 
 @dataclass(frozen=True)
@@ -58,3 +62,13 @@ def pending(stages: tuple[SetupStage, ...], env: Path) -> dict[SetupStage, str]:
         if not finished or not undone.isdisjoint(stage.after):
             todo[stage] = hashes[stage.name]
     return todo
+
+
+def instruction_sets() -> set[str]:
+    """Return this CPU's instruction sets, as far as compiled code depends on them."""
+    return set(INSTRUCTION_SETS.findall(Path("/proc/cpuinfo").read_text()))
+
+
+def cpu_file(env: Path, stage: str) -> Path:
+    """Return the file that holds the instruction sets of the CPU that a stage was done on."""
+    return env / f"setup-{stage}.cpu"

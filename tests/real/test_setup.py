@@ -22,8 +22,9 @@ from typing import Any
 import pytest
 
 from bench.errors import UserError
+from bench.machine.processor import describe_processor
 from bench.setup import choice as choosing
-from bench.setup import surroundings
+from bench.setup import install, surroundings
 from bench.setup.checkout import ROOT
 from bench.setup.choice import Choice
 from bench.setup.inside.proofs import find_sources
@@ -279,6 +280,22 @@ def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path
     (tmp_path / "mended").touch()
     set_up(stack, tmp_path)
     assert sorted(ran(tmp_path)) == ["failing", "slow"]
+
+
+def test_a_stage_notes_its_cpu_and_is_not_done_again_on_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nodes that share a checkout would undo each other's."""
+    stack, noted = stack_of(shell("deepspeed", "true")), tmp_path / ".venv" / "setup-deepspeed.cpu"
+    set_up(stack, tmp_path, "cpu")
+    here = noted.read_text().split()
+    known = describe_processor()["instruction_sets"]
+    assert {name for name in known if name.startswith(("avx", "fma", "sve"))} <= set(here)
+    assert "model" not in here
+    monkeypatch.setattr(install, "instruction_sets", lambda: {"avx2"})
+    set_up(stack, tmp_path)
+    assert ran(tmp_path) == ["deepspeed"]
+    assert noted.read_text().split() == here
 
 
 def test_a_missing_compiler_is_reported_before_anything_runs(tmp_path: Path) -> None:

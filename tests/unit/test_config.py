@@ -627,6 +627,33 @@ def test_kernels_that_are_not_there_are_named_with_what_compiles_them(
     assert check_kernels(monkeypatch, tmp_path, choice, *overrides) == sentence
 
 
+@pytest.mark.parametrize(
+    ("compiled_on", "backend", "sentence"),
+    [
+        (
+            "avx avx2 avx512f",
+            "pytorch_zero2_offload",
+            "backends.pytorch_zero2_offload.optimizer=deepspeed_cpu_adam was compiled on a CPU that differs "
+            "from this one in avx512f, fma; run `make setup SETUP_ARGS='--cpu-adam'` on this node, in a "
+            "checkout of its own.",
+        ),
+        ("avx avx2 avx512f", "pytorch_zero2", "None"),  # nothing that it runs is for one CPU alone
+        ("avx avx2 fma", "pytorch_zero2_offload", "None"),
+        (None, "pytorch_zero2_offload", "None"),  # set up before it was recorded
+    ],
+)
+def test_an_adam_that_was_compiled_for_another_cpu_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled_on: str | None, backend: str, sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # in which `check_with` has an environment
+    monkeypatch.setattr(preflight, "instruction_sets", lambda: {"avx", "avx2", "fma"})
+    if compiled_on is not None:
+        Path("env").mkdir()
+        Path("env/setup-deepspeed.cpu").write_text(compiled_on)
+    choice = Choice("", "", "cpu", cpu_adam=True)
+    assert check_kernels(monkeypatch, tmp_path, choice, f"backend=[{backend}]") == sentence
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 KNOWN_BACKENDS = ", ".join(CHOICES)

@@ -22,6 +22,7 @@ from bench.setup import stacks
 from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on
 from bench.setup.recipes import MKL_LIBRARY, STACKS
+from bench.setup.stage import cpu_file, instruction_sets
 
 TOKEN_BYTES = 3 * 8  # bytes of a token on the host: its id, its place in the mask and its label, 64 bits each
 SCORE_BYTES = 4  # bytes of one token's score for one word of the vocabulary, in fp32
@@ -178,7 +179,7 @@ def print_other_versions(config: Config) -> None:
 
 
 def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
-    """Refuse a backend whose compiled kernels are not there, or not for this machine's GPUs.
+    """Refuse a backend whose compiled kernels are not there, or not for this machine's CPU or GPUs.
 
     An environment that was not made by `make setup` says nothing of them.
     """
@@ -189,6 +190,17 @@ def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
         raise UserError(
             f"backends.{name}.optimizer={optimizer} has not been compiled",
             f"run {make('--cpu-adam')}",
+        )
+    compiled_on = cpu_file(prefix, "deepspeed")
+    if (
+        optimizer == "deepspeed_cpu_adam"  # the only part that is compiled with -march=native
+        and compiled_on.exists()
+        and (differ := instruction_sets() ^ set(compiled_on.read_text().split()))
+    ):
+        raise UserError(
+            f"backends.{name}.optimizer={optimizer} was compiled on a CPU that differs from this one in "
+            f"{', '.join(sorted(differ))}",
+            f"run {make('--cpu-adam')} on this node, in a checkout of its own",
         )
     if choice and choice.device == "cuda" and optimizer == "ort_fused_adam" and on_cuda:
         for gpu in visible_gpus():
