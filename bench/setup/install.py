@@ -34,7 +34,7 @@ from bench.setup.choice import (
 )
 from bench.setup.recipes import Stack
 from bench.setup.stage import SetupStage, cpu_file, instruction_sets, pending
-from bench.setup.surroundings import check_system, describe_gpus
+from bench.setup.surroundings import check_system, describe_gpus, spare_cache
 
 TAIL_LINES = 30  # lines of a failed stage's log that are printed
 
@@ -207,7 +207,7 @@ class RunningStage:
             for name, value in os.environ.items()
             if not name.startswith("NVCC_") and name not in ("CUDA_HOME", "CUDA_PATH")
         }
-        ours.update({"TMPDIR": str(self._scratch), **dict(self.stage.variables)})
+        ours.update({"TMPDIR": str(self._scratch), **spare_cache(self._env), **dict(self.stage.variables)})
         ours["PATH"] = f"{self._env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         # Debug information would be a third of a compiler's work. CFLAGS would not do: DeepSpeed's own -g
         # comes after them. torch accepts compilers by their names, and lets nvcc compile with this one.

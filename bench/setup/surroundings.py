@@ -23,9 +23,9 @@ def check_system(stack: Stack, checkout: Path, device: str) -> None:
     """Refuse a system that cannot have this environment."""
     _check_glibc()
     _check_compiler()
-    _check_disk(
-        stack.disk_gib[device], (checkout, Path(os.environ.get("UV_CACHE_DIR") or cache_folder() / "uv"))
-    )
+    variables = {**os.environ, **spare_cache(checkout / stack.folder)}
+    cache = Path(variables.get("UV_CACHE_DIR") or cache_folder() / "uv")
+    _check_disk(stack.disk_gib[device], (checkout, cache))
 
 
 def describe_gpus(stack: Stack, choice: Choice) -> str:
@@ -118,6 +118,15 @@ def _check_disk(gib: int, folders: tuple[Path, ...]) -> None:
 def cache_folder() -> Path:
     """Return the folder in which programs keep what they can make again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - without a home, too
+
+
+def spare_cache(env: Path) -> dict[str, str]:
+    """Return the variable that has uv keep packages in the environment if its own folder is read-only.
+
+    With a folder that it cannot write to, uv ends at once. A folder that the user names is left as it is.
+    """
+    writable = os.access(_there(cache_folder() / "uv"), os.W_OK | os.X_OK)
+    return {} if writable or os.environ.get("UV_CACHE_DIR") else {"UV_CACHE_DIR": str(env / "uv-cache")}
 
 
 def _there(folder: Path) -> Path:

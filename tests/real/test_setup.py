@@ -330,6 +330,28 @@ def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path:
     assert not where.exists()
 
 
+@pytest.mark.parametrize("asked", ["", "asked"])
+def test_packages_are_kept_in_the_environment_where_the_home_is_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """Unless the user names another folder."""
+    (tmp_path / "file").touch()  # nothing can be made below it, not even by root
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("UV_CACHE_DIR", asked)
+    uv = Path(sys.executable).with_name("uv")
+    set_up(stack_of(shell("packages", f"{uv} pip freeze --python {sys.executable}")), tmp_path, "cpu")
+    assert (tmp_path / (asked or ".venv/uv-cache") / "CACHEDIR.TAG").exists()
+
+
+def test_packages_are_kept_for_all_checkouts_where_the_home_can_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "yet"))
+    monkeypatch.delenv("UV_CACHE_DIR", raising=False)
+    set_up(stack_of(shell("packages", 'echo "$UV_CACHE_DIR" > cache')), tmp_path, "cpu")
+    assert (tmp_path / "cache").read_text() == "\n"
+
+
 def test_commands_find_the_programs_of_the_environment_first(tmp_path: Path) -> None:
     seen = 'echo "$PATH" > path; echo "$DS_ACCELERATOR" > accelerator'
     set_up(stack_of(shell("seen", seen, variables=(("DS_ACCELERATOR", "cpu"),))), tmp_path, "cpu")
