@@ -1,5 +1,6 @@
 """One rank of a worker group, and the choices that it is made of: engines, optimizers, shardings, loops."""
 
+import sys
 from importlib import import_module
 from types import ModuleType
 
@@ -17,3 +18,19 @@ def load_choice(folder: str, name: str) -> ModuleType:
             f"{setting}={name} needs the package {package}, which this environment does not have; "
             f"install it there, or choose another {setting}",
         ) from error
+
+
+def leave_out_inference_kernels() -> None:
+    """Let DeepSpeed be imported without its Triton kernels, which only its inference uses.
+
+    From compute capability 8.0 on 0.16.9 imports them, too, and Triton compiles a library for them at once:
+    without a C compiler, or with a home that cannot be written to, the import would fail. Triton itself is
+    not hidden: DeepSpeed imports modules of torch.compile, which keep what they find.
+    """
+    for module, name in (("mlp", "TritonMLP"), ("attention", "TritonSelfAttention")):
+        empty = ModuleType(f"deepspeed.ops.transformer.inference.triton.{module}")
+        setattr(empty, name, None)
+        sys.modules[empty.__name__] = empty
+
+
+leave_out_inference_kernels()

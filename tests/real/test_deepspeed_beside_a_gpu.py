@@ -16,11 +16,11 @@ from tests.support.fake_programs import write_program
 pytestmark = [pytest.mark.ort, pytest.mark.once]
 
 PROGRAM = """
-import os, types, torch
+import os, sys, types, torch
 torch.cuda.is_available = lambda: True
 torch.cuda.device_count = lambda: 1
-torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=7, minor=5)
-torch.cuda.get_device_capability = lambda *_: (7, 5)  # without Triton, which would look for a driver
+torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=9, minor=0)
+torch.cuda.get_device_capability = lambda *_: (9, 0)
 from bench.worker.optimizers import deepspeed_cpu_adam
 from deepspeed.accelerator import get_accelerator
 assert get_accelerator()._name == "cuda"
@@ -30,6 +30,11 @@ optimizer = deepspeed_cpu_adam.build([weight], **hyperparameters)
 weight.grad = torch.ones(100)
 optimizer.step()
 assert abs(weight[0].item() - 0.9) < 1e-6, weight
+assert "deepspeed.ops.transformer.inference.triton" not in sys.modules, "kernels that look for a driver"
+from torch._inductor.runtime import triton_helpers
+from torch.utils._triton import has_triton_package
+import triton
+assert has_triton_package() and triton_helpers.triton is triton, "torch.compile has none"
 """
 
 

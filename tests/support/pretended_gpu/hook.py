@@ -18,7 +18,6 @@ PATCHES = {
     "onnxruntime.training.ortmodule._utils": "ort",
     "onnxruntime.training.ortmodule.torch_cpp_extensions": "ort",
     "onnxruntime.training.ortmodule._training_manager": "ort",
-    "deepspeed.accelerator.cuda_accelerator": "deepspeed",
 }
 """The module beside this one that changes it, by its `patches`."""
 
