@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.errors import UserError
 from bench.machine.gpus import visible_gpus
 from bench.machine.hardware import memory_bytes
 from bench.machine.processor import describe_processor
@@ -51,7 +52,12 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
     assert installed is not None, (
         "bench.measure.plan.preflight.check_packages refuses a stack that is not there"
     )
-    gpus = visible_gpus()
+    try:
+        gpus = visible_gpus()
+    except UserError:  # of a driver or a GPU that does not answer; a CPU can do without
+        if settings["device"] != "cpu":
+            raise
+        gpus = []
     return {
         "stack": stack or stacks.own(),
         "python": installed.python,

@@ -21,7 +21,7 @@ class Gpu:
     index: int
     uuid: str  # as NVML writes it, "GPU-…" or "MIG-…"; torch leaves the prefix out
     name: str
-    memory_total_bytes: int
+    memory_total_bytes: int  # 0 if NVML does not say
     driver: str
     capability: tuple[int, int]  # of CUDA: major and minor
     near_cores: tuple[int, ...]  # of the NUMA node that it is attached to; empty if NVML does not say
@@ -36,7 +36,7 @@ def visible_gpus() -> list[Gpu]:
 def list_gpus(setting: str | None) -> list[Gpu]:
     """The GPUs that a value of CUDA_VISIBLE_DEVICES shows; None shows all.
 
-    UserError if there is a driver, but NVML cannot talk to it.
+    UserError if there is a driver, but NVML cannot talk to it or to one of these GPUs.
     """
     try:
         import pynvml
@@ -57,7 +57,7 @@ def list_gpus(setting: str | None) -> list[Gpu]:
                 index=index,
                 uuid=pynvml.nvmlDeviceGetUUID(handle),
                 name=pynvml.nvmlDeviceGetName(handle),
-                memory_total_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+                memory_total_bytes=_memory_total(pynvml, handle),
                 driver=driver,
                 capability=_capability(pynvml, handle),
                 near_cores=_near_cores(pynvml, handle),
@@ -65,6 +65,11 @@ def list_gpus(setting: str | None) -> list[Gpu]:
             )
             for index, handle in enumerate(_visible_handles(pynvml, setting))
         ]
+    except pynvml.NVMLError as error:
+        raise UserError(
+            f"A GPU does not answer (NVML: {error})",
+            "repair it (nvidia-smi names it), leave it out of CUDA_VISIBLE_DEVICES, or choose device=cpu",
+        ) from error
     finally:
         pynvml.nvmlShutdown()
 
@@ -137,9 +142,29 @@ def _visible_handles(nvml: Any, setting: str | None) -> list[Any]:
             return [nvml.nvmlDeviceGetHandleByUUID(setting.split(",")[0].strip())]
         except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
             return []
-    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-    uuids = [nvml.nvmlDeviceGetUUID(handle) for handle in handles]
-    return [handles[place] for place in select_visible(uuids, setting)]
+    handles, uuids = [], []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = nvml.nvmlDeviceGetUUID(handle)
+        except nvml.NVMLError_NoPermission:  # a cgroup hides it, from CUDA as well
+            continue
+        except nvml.NVMLError as error:  # CUDA_VISIBLE_DEVICES may leave it out
+            handle, uuid = error, ""
+        handles.append(handle)
+        uuids.append(uuid)
+    chosen = [handles[place] for place in select_visible(uuids, setting)]
+    for handle in chosen:
+        if isinstance(handle, nvml.NVMLError):
+            raise handle
+    return chosen
+
+
+def _memory_total(nvml: Any, handle: Any) -> int:
+    try:
+        return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    except nvml.NVMLError_NoPermission:  # of a GPU that MIG divides, which `check_undivided` refuses
+        return 0
 
 
 def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:

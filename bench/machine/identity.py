@@ -9,6 +9,7 @@ same as a CPU that is known.
 """
 
 import functools
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -39,8 +40,9 @@ def identify() -> dict[str, Any]:
 @functools.cache
 def _gpu_names() -> tuple[str, ...]:
     """Asked once: every configuration is composed with it, and some drivers take a second to wake up."""
-    with suppress(UserError):  # of a driver that does not answer; a CPU can do without
-        return tuple(gpu.name for gpu in list_gpus(None))
+    for setting in (None, os.environ.get("CUDA_VISIBLE_DEVICES")):  # which may leave out a lost GPU
+        with suppress(UserError):  # of a driver that does not answer; a CPU can do without
+            return tuple(gpu.name for gpu in list_gpus(setting))
     return ()
 
 

@@ -27,6 +27,8 @@ class FakeNvml(types.ModuleType):
         unknown: names of functions that the driver is too old for.
         utilisation: percent.
         divided: the GPUs in MIG mode.
+        hidden: the GPUs that a cgroup keeps from this process.
+        lost: the GPUs that have fallen off the bus.
         asked: every question put to a device, as (function, UUID).
     """
 
@@ -66,6 +68,9 @@ class FakeNvml(types.ModuleType):
     class NVMLError_FunctionNotFound(NVMLError):
         pass
 
+    class NVMLError_GpuIsLost(NVMLError):
+        pass
+
     def __init__(
         self, at_init: Exception | None = None, *, cards: Mapping[str, str] = MappingProxyType(CARDS)
     ) -> None:
@@ -82,6 +87,8 @@ class FakeNvml(types.ModuleType):
         self.reserved = 600 << 20
         self.utilisation = 97
         self.divided: set[str] = set()
+        self.hidden: set[str] = set()
+        self.lost: set[str] = set()
         self.asked: list[tuple[str, str]] = []
 
     def nvmlInit(self) -> None:
@@ -99,7 +106,12 @@ class FakeNvml(types.ModuleType):
         return len(self.cards)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        return list(self.cards)[index]
+        handle = list(self.cards)[index]
+        if handle in self.hidden:
+            raise self.NVMLError_NoPermission("Insufficient Permissions")
+        if handle in self.lost:
+            raise self.NVMLError_GpuIsLost("GPU is lost")
+        return handle
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
         if uuid not in (*self.cards, SLICE):

@@ -9,6 +9,7 @@ import pytest
 
 from bench.config import identity
 from bench.config.training import Precision
+from bench.errors import UserError
 from bench.machine import environment, source_code
 from bench.machine.variables import worker_variables
 from bench.setup.checkout import ROOT
@@ -30,6 +31,17 @@ def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
     assert len(found["code"]) == 16
     assert found["variables"]["OMP_NUM_THREADS"] == "1"
     assert found["variables"]["ORTMODULE_FALLBACK_POLICY"] == "FALLBACK_DISABLE"
+
+
+def test_a_cpu_needs_no_driver_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise UserError("A GPU does not answer", "repair it, or choose device=cpu")
+
+    monkeypatch.setattr(environment, "visible_gpus", fail)
+    settings = identity.environment_settings(a_config(tmp_path))
+    assert environment.take(settings)["gpus"] == []
+    with pytest.raises(UserError, match="A GPU does not answer"):
+        environment.take({**settings, "device": "cuda"})
 
 
 def test_without_git_the_commit_is_unknown_and_the_code_the_same(

@@ -146,6 +146,40 @@ def test_a_broken_driver_is_one_sentence(nvml: Install) -> None:
     )
 
 
+def test_a_gpu_that_a_cgroup_hides_does_not_count(nvml: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml().hidden = {A}
+    assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, B), (1, C)]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert [gpu.uuid for gpu in visible_gpus()] == [C]
+
+
+def test_a_divided_gpu_need_not_say_its_memory(nvml: Install) -> None:
+    module = nvml()
+    module.divided, module.forbidden = {A}, {"nvmlDeviceGetMemoryInfo"}
+    with pytest.raises(UserError, match="is divided into slices"):
+        check_undivided(visible_gpus())
+
+
+def test_a_lost_gpu_is_one_sentence_unless_it_is_left_out(
+    nvml: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = nvml()
+    module.lost = {B}
+    for setting in (None, "0,1", "2,1"):
+        if setting:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+        with pytest.raises(UserError) as refusal:
+            visible_gpus()
+        assert str(refusal.value) == (
+            "A GPU does not answer (NVML: GPU is lost); repair it (nvidia-smi names it), leave it out of "
+            "CUDA_VISIBLE_DEVICES, or choose device=cpu."
+        )
+    for setting in ("0,2", f"{A},{C}"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+        assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, A), (1, C)]
+    assert module.open == 0, "NVML is shut down again"
+
+
 @pytest.mark.parametrize(("name", "fake"), functions().items())
 def test_the_fake_has_the_real_packages_interface(name: str, fake: object) -> None:
     real = getattr(pytest.importorskip("pynvml"), name)

@@ -1,6 +1,7 @@
 """Which machine this is, and the folder that keeps its results apart from those of others."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from bench.machine.identity import _gpu_names, describe, identity_of, name_folde
 from bench.measure import comparison
 from bench.results import machines
 from tests.support.configs import a_config
+from tests.support.fake_nvml import B, FakeNvml
 
 GENOA: dict[str, Any] = {
     "model": "AMD EPYC",
@@ -121,6 +123,18 @@ def test_a_driver_that_does_not_answer_is_no_reason_to_refuse_a_cpu(monkeypatch:
     monkeypatch.setattr("bench.machine.identity.list_gpus", fail)
     _gpu_names.cache_clear()
     assert compose(["device=cpu"]).machine == name_folder()
+    _gpu_names.cache_clear()
+
+
+def test_a_lost_gpu_that_is_left_out_leaves_the_others_to_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvml = FakeNvml()
+    nvml.lost = {B}
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    _gpu_names.cache_clear()
+    assert _gpu_names() == ("NVIDIA H200", "Tesla T4")
     _gpu_names.cache_clear()
 
 
