@@ -76,7 +76,7 @@ def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
             f"{' and '.join(filter(None, capabilities))}",
             "leave it out, or write one such as 8.0;9.0",
         )
-    gpus = list_gpus()
+    gpus = list_gpus(may_lack_driver=True)
     if not gpus:
         return known or DEFAULT_ARCHITECTURES
     here = {gpu.capability for gpu in gpus if will_do(version(gpu.capability))}

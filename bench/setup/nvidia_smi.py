@@ -12,8 +12,8 @@ SECONDS = 60  # how long it may take; without the driver's persistence mode it w
 
 FIELDS = "name,driver_version,memory.total,memory.free"
 
-NO_DEVICES, WARNED = 6, 14
-"""The exit statuses of nvidia-smi where the driver finds no GPU, and where it warns of one that works."""
+NO_DEVICES, NOT_LOADED, WARNED = 6, 9, 14
+"""Exit statuses of nvidia-smi: the driver finds no GPU, is not loaded, or warns of a GPU that works."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,11 @@ class ListedGpu:
     processes: int = 0  # that compute on it; 0 where nobody asked
 
 
-def list_gpus() -> list[ListedGpu]:
+def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:
     """Return this machine's GPUs; none where nvidia-smi is missing or finds none.
 
-    UserError where it is there and fails, so that a GPU may be there, too.
+    UserError where it is there and fails, so that a GPU may be there, too. With `may_lack_driver` a driver
+    that is not loaded shows none: a login node may have the image of nodes with GPUs.
     """
     try:
         answer = _ask(f"{FIELDS},compute_cap")
@@ -41,6 +42,8 @@ def list_gpus() -> list[ListedGpu]:
         return []
     except subprocess.TimeoutExpired:
         raise _failure(f"it gave no answer within {SECONDS} seconds") from None
+    if may_lack_driver and answer.returncode == NOT_LOADED:
+        return []
     if answer.returncode == NO_DEVICES or answer.stdout.startswith("No devices were found"):
         return []
     printed = (answer.stdout.strip() or answer.stderr.strip()).splitlines()

@@ -36,7 +36,7 @@ def describe_gpus(stack: Stack, choice: Choice) -> str:
             f"{platform.machine()}",
             "take STACK=modern after `make`",
         )
-    gpus = list_gpus()
+    gpus = list_gpus(may_lack_driver=True)
     kernels = ""
     if stack.name == "ort":  # which compiles CUDA kernels for the GPUs
         kernels = f"; kernels are compiled for compute capability {choice.architectures}"

@@ -666,6 +666,19 @@ def test_without_a_driver_it_says_for_which_gpus_it_compiles(
     )
 
 
+def test_a_login_node_whose_image_has_a_driver_that_is_not_loaded_sets_up_for_gpus_if_asked(
+    tmp_path: Path, bin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_program(bin, "nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
+    with pytest.raises(UserError, match="nvidia-smi is there but fails"):
+        set_up(stack_of(*PACKAGES), tmp_path)
+    set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+    assert capsys.readouterr().out.startswith("No NVIDIA driver shows a GPU here; kernels are compiled for")
+    write_program(bin, "nvidia-smi", "exit 18")
+    with pytest.raises(UserError, match="nvidia-smi is there but fails"):
+        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+
+
 @pytest.mark.parametrize("gpu", ["Tesla V100 7.0", "NVIDIA B200 10.0", "RTX PRO 6000 12.0", "odd [N/A]"])
 def test_gpus_too_old_or_too_new_for_the_stack_are_refused(tmp_path: Path, bin: Path, gpu: str) -> None:
     write_nvidia_smi(bin, gpu)
