@@ -10,6 +10,7 @@ import pandas as pd
 from bench.results.arithmetic import mib
 from bench.results.column_arrays import ColumnArrays
 from bench.statistics.intervals import Floats, Speedup, launch_midmeans, speedup_of_launches
+from bench.statistics.table_values import stopped_by_width
 
 _LAUNCH_STRIDE = 2.0**26
 """Makes one number of launch and round: a launch has fewer rounds, and a float holds the largest exactly."""
@@ -44,8 +45,9 @@ class BackendBlocks:
     def speedup_over(self, base: "BackendBlocks") -> Speedup | None:
         """The speed-up over another backend; None without common rounds."""
         launches = list(self.log_ratios(base).values())
-        stopped = any(not np.isnan(side.valid["until"]).all() for side in (self, base))
-        return speedup_of_launches(launches, stopped_by_width=stopped) if launches else None
+        if not launches:
+            return None
+        return speedup_of_launches(launches, stopped_by_width=stopped_by_width(self.valid, base.valid))
 
     def log_ratios(self, base: "BackendBlocks") -> dict[int, Floats]:
         """Log of the speed-up over `base` in each round in which both are valid, an array for each launch."""

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
+from bench.config.overrides import last_values
 from bench.results.column_arrays import ColumnArrays
 
 OTHER_THAN_PUBLISHED = ("mini", "changed")
@@ -46,6 +47,15 @@ def latest_overrides(rows: pd.DataFrame) -> list[str]:
     return [str(override) for override in json.loads(rows["overrides"].iloc[-1])]
 
 
-def stopped_by_width(*tables: pd.DataFrame) -> bool:
-    """Whether `measure.until` chose the number of launches of any of these comparisons."""
-    return any(bool(rows["until"].notna().any()) for rows in tables)
+def stopped_by_width(*tables: pd.DataFrame | ColumnArrays) -> bool:
+    """Whether intervals may have decided the number of launches of any of these comparisons.
+
+    By `measure.until`, or by somebody who saw them and added launches.
+    """
+    return any(not pd.isna(rows["until"]).all() or launches_were_added(rows) for rows in tables)
+
+
+def launches_were_added(rows: pd.DataFrame | ColumnArrays) -> bool:
+    """Whether a run with another `measure.launches` went on with a comparison."""
+    overrides = map(json.loads, set(rows["overrides"]))
+    return len({last_values(each).get("measure.launches") for each in overrides}) > 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from bench.report.words.describe import stopping_rule
 from bench.results.records import Record
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
@@ -69,6 +70,24 @@ def test_an_interval_whose_width_ended_the_comparison_uses_the_larger_quantile()
     widths = [math.log(one.high / one.low) for one in (planned, stopped)]  # type: ignore[operator]
     quantiles = [scipy.stats.t.ppf(0.975, 2), scipy.stats.t.ppf(0.99, 2)]
     assert widths[1] / widths[0] == pytest.approx(quantiles[1] / quantiles[0])
+
+
+def test_launches_that_were_added_by_hand_get_the_larger_quantile_too() -> None:
+    """Somebody had seen the first intervals, and would have stopped had they been narrow."""
+    planned = comparison({"pytorch": [[2.0]] * 3, "ortmodule": [[1.6], [1.7], [1.8]]})
+
+    def with_last_launch_of(override: str) -> list[Record]:
+        return [
+            dataclasses.replace(each, overrides=(override,)) if each.launch == 3 else each for each in planned
+        ]
+
+    added, resumed = map(with_last_launch_of, ("measure.launches=3", "resume=true"))
+    assert speedup_of(added, "ortmodule") == speedup_of(
+        comparison({"pytorch": [[2.0]] * 3, "ortmodule": [[1.6], [1.7], [1.8]]}, until=0.05), "ortmodule"
+    )
+    assert speedup_of(resumed, "ortmodule") == speedup_of(planned, "ortmodule")
+    assert "Launches were added later" in stopping_rule(table_of_records(added))
+    assert stopping_rule(table_of_records(resumed)) == ""
 
 
 def test_peaks_are_the_highest_block_and_setup_the_median_over_launches() -> None:

@@ -16,7 +16,7 @@ from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
 from bench.statistics.backend_blocks import at_reference_precision, median
 from bench.statistics.intervals import STOPPED_CONFIDENCE
-from bench.statistics.table_values import at_largest_batch, distinct_text
+from bench.statistics.table_values import at_largest_batch, distinct_text, launches_were_added
 
 
 def of_reference(rows: pd.DataFrame) -> pd.DataFrame:
@@ -240,10 +240,11 @@ def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def stopping_rule(rows: pd.DataFrame) -> str:
-    """How `measure.until` ended the launches, and what that means for the interval; empty without it."""
+    """How intervals decided the number of launches, and what that means for them; empty if they did not."""
     goals = rows["until"].dropna()
     if goals.empty:
-        return ""
+        added = f" Launches were added later, so that intervals use the {STOPPED_CONFIDENCE:.0%} quantile."
+        return added if launches_were_added(rows) else ""
     return (
         f" Launches were added until every interval was within ± {goals.max():.2%}; such intervals use the "
         f"{STOPPED_CONFIDENCE:.0%} quantile."
