@@ -124,8 +124,8 @@ def parse(content: bytes, name: str) -> pd.DataFrame:
     return table
 
 
-def _parse_cells(text: str, name: str) -> dict[str, list[str]]:
-    """Every column's cells as text, once header and shape are right.
+def _parse_cells(text: str, name: str) -> pd.DataFrame:
+    """Every cell as text, once header and shape are right.
 
     Python's csv and not pandas: it refuses broken quotes, and takes no text such as `NA` for a blank.
     """
@@ -137,25 +137,21 @@ def _parse_cells(text: str, name: str) -> dict[str, list[str]]:
         raise _damaged(name, "a column is there twice")
     if not text.endswith("\n") or any(len(line) != len(header) for line in lines):
         raise _damaged(name, "it breaks off, or a row has too few or too many cells")
-    columns = {column: [line[place] for line in lines] for place, column in enumerate(header)}
-    _check_header(columns, name)
-    hashes, cells = columns["environment_hash"], columns["environment"]
+    table = pd.DataFrame(lines, columns=header, dtype=object)
+    _check_header(table, name)
+    hashes, cells = table["environment_hash"], table["environment"]
     environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}
-    columns["environment"] = [environments.get(key, "") for key in hashes]
+    table["environment"] = [environments.get(key, "") for key in hashes]
     for column in REPEATED:
-        columns[column] = list(accumulate(columns[column], _cell_or_above))
-    return columns
+        table[column] = list(accumulate(table[column], lambda above, cell: cell or above))
+    return table
 
 
-def _cell_or_above(above: str, cell: str) -> str:
-    return cell or above
-
-
-def _convert_columns(text_columns: Mapping[str, Sequence[str]], name: str) -> pd.DataFrame:
+def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Text cells as the types of `DTYPES`; blank is missing."""
     columns: dict[str, Any] = {}
     for column, dtype in DTYPES.items():
-        cells = text_columns[column]
+        cells = table[column].tolist()
         try:
             if dtype == TEXT:  # of a bare array pandas 3 makes a type of text of its own
                 columns[column] = pd.Series(cells, dtype=object)
@@ -225,16 +221,16 @@ def _damaged(name: str, reason: str) -> UserError:
     return UserError(f"{name} is damaged: {reason}", "restore it with `git checkout`, or measure it again")
 
 
-def _check_header(columns: Mapping[str, Sequence[str]], name: str) -> None:
+def _check_header(table: pd.DataFrame, name: str) -> None:
     """Refuse rows of another version, which also has other columns, and columns other than ours."""
-    versions = set(columns.get("schema_version", ()))
+    versions = set(table["schema_version"]) if "schema_version" in table else set()
     if foreign := sorted(versions - {str(SCHEMA_VERSION)}):
         raise UserError(
             f"{name} has schema version {', '.join(foreign)}, this harness reads {SCHEMA_VERSION}",
             "measure it again, or check out the harness that wrote it",
         )
-    if tuple(columns) != COLUMNS:
-        strange = sorted(set(columns) ^ set(COLUMNS)) or ["their order"]
+    if tuple(table.columns) != COLUMNS:
+        strange = sorted(set(table.columns) ^ set(COLUMNS)) or ["their order"]
         raise UserError(
             f"{name} is not a results file of this harness (its columns differ: {', '.join(strange[:5])})",
             "give a file that `make bench` wrote",
