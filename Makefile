@@ -41,6 +41,11 @@ endif
 BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
+# What a machine without any Python is told, in place of the shell's "not found".
+PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was found. Any Python from 3.8 on starts the \
+	set-up, which brings the one that it needs; as root: apt install git make g++ python3-dev python3-venv ca-certificates \
+	(Debian, Ubuntu) or dnf install git make gcc-c++ python3-devel ca-certificates (Fedora).' >&2; exit 1; }
+
 .DEFAULT_GOAL := help
 .PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
 	containers selftest coverage overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
@@ -51,6 +56,7 @@ help: ## list the targets
 
 setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other target takes it too
 ## PYTHON=python3.11 chooses the Python that starts it; SETUP_ARGS='--device cpu' (or cuda) chooses the packages
+	$(PYTHON_IS_HERE)
 	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
 
 # What only they use of DeepSpeed: its Adam for CPUs.
@@ -110,6 +116,7 @@ matrix: setup ## find out which backend trains which model on this machine, in m
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 doctor: ## say what would run on this machine, what would not, and how to change that; sets nothing up
+	$(if $(wildcard $(VENV)/bin/python),,$(PYTHON_IS_HERE))
 	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) -m bench.doctor --stack $(STACK)
 
 selftest: setup ## run A/A and A/B comparisons whose outcome is known, in about 90 minutes; continues where it stopped

@@ -1,5 +1,7 @@
 """The errors that the harness raises on purpose."""
 
+from __future__ import annotations
+
 import difflib
 import signal
 from collections.abc import Iterable

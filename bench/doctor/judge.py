@@ -12,7 +12,7 @@ from typing import Any
 from bench.errors import UserError
 from bench.setup.nvidia_smi import ListedGpu
 from bench.setup.recipes import STACKS
-from bench.setup.surroundings import find_old_driver
+from bench.setup.surroundings import COMPILER, PACKAGES, VENV, find_old_driver
 
 LEAST_FREE_GIB = 2  # memory that two ranks of the smallest model need under three backends
 BUSY = 0.1  # cores that other work may take before it disturbs blocks, whose limit is 5 % of a rank's core
@@ -30,6 +30,7 @@ class StackSeen:
     torch: Mapping[str, Any] | None = None  # what its torch says of itself; None if it cannot be imported
     import_error: str = ""  # the last line of what importing torch printed then
     unsuitable: UserError | None = None  # why it cannot be set up here
+    brings_python: str = ""  # the version of Python that its set-up would bring; empty if one here will do
     # the packages' device, as `make setup` recorded it; empty if it did not make the environment
     device: str = ""
 
@@ -51,7 +52,8 @@ class MachineSeen:
     busy_cores: float
     memory_free_gib: float
     disk_free_gib: float
-    tools: Mapping[str, bool]
+    lacking: Sequence[str] = ()  # of `bench.setup.surroundings.PACKAGES`
+    how_to_install: str = ""  # what is lacking, on this distribution
     gpus: Sequence[ListedGpu] = ()
     driver_problem: UserError | None = None
     stacks: Sequence[StackSeen] = ()
@@ -141,14 +143,11 @@ def _judge_machine(machine: MachineSeen) -> list[Diagnosis]:
             "poor" * (to_be_set_up and machine.disk_free_gib < needed_gib),
             f"make room: setting up the {machine.chosen} stack needs {needed_gib} GiB",
         ),
-        *(
-            _either(
-                tool,
-                "found" if there else "not on PATH",
-                "" if there else "broken",
-                f"install it (on Debian or Ubuntu: apt install {tool})",
-            )
-            for tool, there in machine.tools.items()
+        _either(
+            "programs",
+            f"missing: {', '.join(machine.lacking)}" if machine.lacking else ", ".join(PACKAGES),
+            ("broken" if {COMPILER, VENV} & set(machine.lacking) else "poor") if machine.lacking else "",
+            machine.how_to_install,
         ),
     ]
 
@@ -182,6 +181,8 @@ def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Diagnosis]:
         versions = [Diagnosis(f"{part}: versions", detail, "poor", f"{anew}, or say so when you publish")]
     if stack.pending:
         undone = f"not set up: {', '.join(stack.pending)} to be done"
+        if stack.brings_python:
+            undone += f"; no Python here will do, and uv brings {stack.brings_python}"
         return [Diagnosis(part, undone, "broken", f"run `{make}`"), *versions]
     if stack.torch is None:
         return [Diagnosis(part, f"torch: {stack.import_error}", "broken", anew), *versions]

@@ -28,9 +28,11 @@ from bench.machine.telemetry.cpu import core_time
 from bench.measure.plan import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
-from bench.setup.choice import find_python, recorded_choice
+from bench.setup.choice import recorded_choice
+from bench.setup.interpreter import look_for_python, newest_of
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.stage import pending
+from bench.setup.surroundings import check_platform, describe_lacking, find_lacking
 
 SECONDS = 120  # the longest that importing torch may take; from a cold disk it takes half of this
 
@@ -61,6 +63,9 @@ print(json.dumps(answer))
 def examine(stack: str) -> MachineSeen:
     """Look at this machine for a stack; takes some seconds, most of them to import torch in each one."""
     gpus, driver_problem = _gpus()
+    device = "cuda" if gpus else "cpu"
+    seen = [_stack(name, device) for name in stacks.NAMES]
+    lacking = find_lacking(brings_python=any(each.brings_python for each in seen if each.name == stack))
     backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
     return MachineSeen(
         chosen=stack,
@@ -69,10 +74,11 @@ def examine(stack: str) -> MachineSeen:
         busy_cores=_busy_cores(),
         memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
         disk_free_gib=shutil.disk_usage(ROOT).free / 2**30,
-        tools={tool: shutil.which(tool) is not None for tool in ("g++", "make", "git")},
+        lacking=lacking,
+        how_to_install=f"{describe_lacking(lacking).remedy}.",
         gpus=gpus,
         driver_problem=driver_problem,
-        stacks=[_stack(name) for name in stacks.NAMES],
+        stacks=seen,
         backends=backends,
         default_backends=default,
     )
@@ -122,7 +128,7 @@ def _gpus() -> tuple[list[ListedGpu], UserError | None]:
         pynvml.nvmlShutdown()
 
 
-def _stack(name: str) -> StackSeen:
+def _stack(name: str, device: str) -> StackSeen:
     known = recipes.STACKS[name]
     env = ROOT / known.folder
     here = stacks.installed(name)
@@ -135,9 +141,12 @@ def _stack(name: str) -> StackSeen:
             return StackSeen(name=name, pending=undone, wrong=wrong)
     elif not has_torch:  # an image may bring an environment of its own
         try:
-            find_python(known.pythons)
+            check_platform(known)
         except UserError as error:
             return StackSeen(name=name, pending=["everything"], unsuitable=error)
+        found, _ = look_for_python(known.pythons[device])
+        brings = "" if found else newest_of(known.pythons[device])
+        return StackSeen(name=name, pending=["everything"], brings_python=brings)
     if here is None or (choice is None and not has_torch):
         return StackSeen(name=name, pending=["everything"])
     torch, import_error = ask_torch(here.interpreter)

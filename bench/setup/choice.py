@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,15 +12,6 @@ from bench.errors import UserError
 from bench.setup.nvidia_smi import list_gpus, runs_on, version
 
 DEVICES = ("cpu", "cuda")
-
-PROBE = """
-import importlib.util, json, os, sys, sysconfig
-header = os.path.join(sysconfig.get_config_var("INCLUDEPY"), "Python.h")
-lacks = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
-lacks += [] if os.path.exists(header) else ["Python.h"]
-version = "%d.%d.%d" % sys.version_info[:3]
-print(json.dumps([os.path.realpath(sys.executable), version, lacks]))
-"""
 
 
 @dataclass(frozen=True)
@@ -84,37 +72,6 @@ def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
         return known
     # Nodes that share an environment may have others.
     return ";".join(sorted({*here, *filter(None, known.split(";"))} if here else (), key=version))
-
-
-def find_python(versions: tuple[str, ...]) -> tuple[str, str]:
-    """Return path and version of the running interpreter if it will do, else of the first on PATH.
-
-    UserError if none will do: it says what each candidate lacks.
-    """
-    refused = []
-    on_path = (str(Path(folder, f"python{version}")) for version in versions for folder in os.get_exec_path())
-    for candidate in (sys.executable, *on_path):
-        # Most do not exist, and one that does may be a shim that starts nothing.
-        with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
-            answer = subprocess.run(
-                [candidate, "-c", PROBE], capture_output=True, text=True, timeout=30, check=False
-            )
-            path, version, lacks = json.loads(answer.stdout)
-            if minor(version) in versions and not lacks:
-                return path, version
-            refused.append(f"{path} is {version}" + "".join(f", without {part}" for part in lacks))
-    best = versions[0]
-    raise UserError(
-        f"No Python {' or '.join(versions)} with venv and its headers was found"
-        f" ({'; '.join(dict.fromkeys(refused)) or 'none starts'})",
-        f"install one (on Debian or Ubuntu: apt install python{best} python{best}-venv python{best}-dev)"
-        f" or name one: make setup PYTHON=/path/to/python{best}",
-    )
-
-
-def minor(version: str) -> str:
-    """Return "3.11" for "3.11.7"."""
-    return ".".join(version.split(".")[:2])
 
 
 def device_here() -> str:

@@ -28,13 +28,18 @@ from bench.setup.choice import (
     choice_file,
     device_here,
     find_architectures,
-    find_python,
-    minor,
     recorded_choice,
 )
+from bench.setup.interpreter import find_or_bring_python, minor
 from bench.setup.recipes import Stack
 from bench.setup.stage import SetupStage, cpu_file, instruction_sets, pending
-from bench.setup.surroundings import check_system, describe_gpus, spare_cache
+from bench.setup.surroundings import (
+    check_system,
+    describe_gpus,
+    describe_lacking,
+    find_lacking,
+    spare_folders,
+)
 
 TAIL_LINES = 30  # lines of a failed stage's log that are printed
 
@@ -53,32 +58,34 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
     UserError if the machine lacks something, or a command fails.
     """
     env = checkout / stack.folder
-    choice = choose(stack, env, device, cpu_adam=cpu_adam)
-    if choice != recorded_choice(env) or pending(stack.stages(checkout, env, choice), env):
-        if env.is_symlink():  # of another checkout, which may be measuring with it
-            raise UserError(
-                f"{stack.folder} is a link to {env.resolve()}, whose content would be replaced",
-                "remove the link and run `make setup` again",
-            )
-        try:
+    try:
+        if recorded_choice(env) is None:  # else what is on the disk may be what it needs
+            device = device or device_here()
+            if amiss := check_system(stack, checkout, device):
+                say(amiss)
+        choice = choose(stack, env, device, cpu_adam=cpu_adam)
+        if choice != recorded_choice(env) or pending(stack.stages(checkout, env, choice), env):
+            if env.is_symlink():  # of another checkout, which may be measuring with it
+                raise UserError(
+                    f"{stack.folder} is a link to {env.resolve()}, whose content would be replaced",
+                    "remove the link and run `make setup` again",
+                )
             env.mkdir(parents=True, exist_ok=True)
             with locked(checkout / f"{stack.folder}.lock") as lock:
                 # Another set-up may have chosen, and finished, while this one waited.
                 choice = choose(stack, env, device, cpu_adam=cpu_adam)
                 stages = stack.stages(checkout, env, choice)
-                if recorded_choice(env) is None:  # else what is on the disk may be what it needs
-                    check_system(stack, checkout, choice.device)
                 if choice.device == "cuda":
                     say(describe_gpus(stack, choice))
                 choice_file(env).write_text(json.dumps(dataclasses.asdict(choice)))
                 complete(stages, checkout, env, lock)
-        except OSError as error:
-            if error.errno not in CANNOT_WRITE:
-                raise
-            raise UserError(
-                f"{error.filename or env} cannot be written to ({error.strerror})",
-                "make room, make it writable, or call make in a checkout of your own",
-            ) from None
+    except OSError as error:
+        if error.errno not in CANNOT_WRITE:
+            raise
+        raise UserError(
+            f"{error.filename or env} cannot be written to ({error.strerror})",
+            "make room, make it writable, or call make in a checkout of your own",
+        ) from None
     say(f"{stack.folder} is complete ({choice}).")
 
 
@@ -88,14 +95,12 @@ def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Ch
     The device "cuda" looks at GPUs again, None leaves it as recorded, or takes what the machine has. With
     `cpu_adam` DeepSpeed's Adam for CPUs is added.
     """
-    choice = recorded_choice(env)
-    if choice is None:
-        choice = Choice(*find_python(stack.pythons), device or device_here())
-    elif not Path(choice.python).exists() or minor(choice.version) not in stack.pythons:
-        python, number = find_python(stack.pythons)
+    choice = recorded_choice(env) or Choice("", "", device or device_here())
+    device_asked, device = device, device or choice.device
+    if not Path(choice.python).is_file() or minor(choice.version) not in stack.pythons[device]:
+        python, number = find_or_bring_python(stack.pythons[device], env)
         choice = dataclasses.replace(choice, python=python, version=number)
     architectures = choice.architectures
-    device_asked, device = device, device or choice.device
     if device != "cuda":
         architectures = ""
     elif device_asked or not architectures:
@@ -108,12 +113,9 @@ def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Ch
 def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: int) -> None:
     """Do every stage that is not done, as many at a time as do not come after each other; see `set_up`."""
     todo = pending(stages, env)
-    for tool in sorted({tool for stage in todo for tool in stage.tools}):
-        if shutil.which(tool) is None:
-            raise UserError(
-                f"{tool} was not found",
-                f"install it (on Debian or Ubuntu: apt install {tool}) and run `make setup` again",
-            )
+    lacking = find_lacking()
+    if any(tool in lacking for stage in todo for tool in stage.tools):
+        raise describe_lacking(lacking)
     for stage in todo:
         with contextlib.suppress(FileNotFoundError):
             stage.stamp(env).unlink()
@@ -207,7 +209,7 @@ class RunningStage:
             for name, value in os.environ.items()
             if not name.startswith("NVCC_") and name not in ("CUDA_HOME", "CUDA_PATH")
         }
-        ours.update({"TMPDIR": str(self._scratch), **spare_cache(self._env), **dict(self.stage.variables)})
+        ours.update({"TMPDIR": str(self._scratch), **spare_folders(self._env), **dict(self.stage.variables)})
         ours["PATH"] = f"{self._env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         # Debug information would be a third of a compiler's work. CFLAGS would not do: DeepSpeed's own -g
         # comes after them. torch accepts compilers by their names, and lets nvcc compile with this one.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.setup.choice import Choice
+from bench.setup.choice import DEVICES, Choice
 from bench.setup.stage import SetupStage
 
 
@@ -17,14 +17,14 @@ class Stack:
 
     name: str  # by which it is asked for
     folder: str  # the environment's name in the checkout
-    pythons: tuple[str, ...]  # the supported versions, the preferred one first
+    pythons: dict[str, tuple[str, ...]]  # the supported versions by device, the preferred one first
     cuda: str  # the version of CUDA that its torch is built with
     # the oldest NVIDIA driver that runs that CUDA (NVIDIA's table of minor version compatibility)
     driver: str
     # of GPUs: the oldest that CUDA's compiler knows, the newest that torch has kernels for; empty: it has
     # them for all
     capabilities: tuple[str, str]
-    machine: str  # the only one with packages for GPUs, as `platform.machine` names it; empty: there are more
+    machine: str  # the only one with packages, as `platform.machine` names it; empty: there are more
     disk_gib: dict[str, int]  # what a set-up needs, by device
     # makes the stages out of the checkout, the environment and what was chosen
     stages: Callable[[Path, Path, Choice], tuple[SetupStage, ...]]
@@ -302,7 +302,8 @@ STACKS = {
         Stack(
             name="ort",
             folder=".venv",
-            pythons=("3.11", "3.10"),
+            # onnxruntime-training-cpu has a wheel for 3.12, onnxruntime-training none.
+            pythons={"cpu": ("3.11", "3.12", "3.10"), "cuda": ("3.11", "3.10")},
             cuda=TORCHS_CUDA,
             driver="525.60.13",
             capabilities=("7.5", "9.0"),
@@ -313,7 +314,7 @@ STACKS = {
         Stack(
             name="modern",
             folder=".venv-modern",
-            pythons=("3.11", "3.12", "3.13"),
+            pythons=dict.fromkeys(DEVICES, ("3.11", "3.12", "3.13")),
             cuda="13.0",
             driver="580.65.06",
             capabilities=("7.5", ""),

@@ -25,7 +25,7 @@ class SetupStage:
     # patterns below the environment; without a match for each, the stage is not done
     proof: tuple[str, ...] = ()
     inputs: tuple[Path, ...] = field(default=(), repr=False)  # the files whose content the result depends on
-    tools: tuple[str, ...] = ()  # the programs that must be on PATH
+    tools: tuple[str, ...] = ()  # what it uses of `bench.setup.surroundings.PACKAGES`
     does: str = field(default="", repr=False)  # prose: what runs, and roughly how long
     remedy: str = field(default="see the log", repr=False)  # prose: what to try when it fails
 

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import fcntl
 import importlib.util
+import io
 import json
 import os
 import platform
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -24,11 +26,12 @@ import pytest
 from bench.errors import UserError
 from bench.machine.processor import describe_processor
 from bench.setup import choice as choosing
-from bench.setup import install, surroundings
+from bench.setup import install, interpreter, surroundings
 from bench.setup.checkout import ROOT
-from bench.setup.choice import Choice
+from bench.setup.choice import DEVICES, Choice
 from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
+from bench.setup.interpreter import find_or_bring_python, look_for_python
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.recipes import CUDA_HOME, STACKS, Stack
 from bench.setup.stage import SetupStage, pending
@@ -37,6 +40,7 @@ from tests.support.fake_programs import write_nvidia_smi, write_program
 
 pytestmark = pytest.mark.once
 
+HANGS = 300  # seconds after which nothing more is expected; a busy machine needs some
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -57,7 +61,8 @@ def stack_of(*stages: SetupStage, **more: Any) -> Stack:
 
 def stack_that_makes(stages: Callable[[Path, Path, Choice], tuple[SetupStage, ...]], **more: Any) -> Stack:
     """The default stack, of other stages."""
-    return dataclasses.replace(STACKS["ort"], pythons=(VERSION,), stages=stages, **more)
+    pythons: dict[str, tuple[str, ...]] = dict.fromkeys(DEVICES, (VERSION,))
+    return dataclasses.replace(STACKS["ort"], pythons=pythons, stages=stages, **more)
 
 
 def ran(checkout: Path) -> list[str]:
@@ -88,10 +93,8 @@ def three(tmp_path: Path, requirements: Path) -> Stack:
     return stack
 
 
-def test_a_complete_setup_is_skipped_in_no_time(three: Stack, tmp_path: Path) -> None:
-    started = time.monotonic()
+def test_a_complete_setup_runs_nothing(three: Stack, tmp_path: Path) -> None:
     set_up(three, tmp_path)
-    assert time.monotonic() - started < 0.2
     assert ran(tmp_path) == []
 
 
@@ -268,12 +271,10 @@ def test_a_stage_is_redone_with_what_it_comes_after_and_no_other(tmp_path: Path)
 
 def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path: Path) -> None:
     failing = shell("failing", "until [ -e pid ]; do sleep 0.02; done; [ -e mended ]", after=("first",))
-    slow = shell("slow", "echo $$ > pid; [ -e mended ] || sleep 60", after=("first",))
+    slow = shell("slow", "echo $$ > pid; [ -e mended ] || sleep 3600", after=("first",))
     stack = stack_of(shell("first", "true"), failing, slow)
-    started = time.monotonic()
     with pytest.raises(UserError, match="stopped in failing"):
         set_up(stack, tmp_path, "cpu")
-    assert time.monotonic() - started < 15
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     ran(tmp_path)
@@ -298,9 +299,12 @@ def test_a_stage_notes_its_cpu_and_is_not_done_again_on_another(
     assert noted.read_text().split() == here
 
 
-def test_a_missing_compiler_is_reported_before_anything_runs(tmp_path: Path) -> None:
-    stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++-of-nobody",)))
-    with pytest.raises(UserError, match=r"g\+\+-of-nobody was not found; install it"):
+def test_a_missing_compiler_is_reported_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++",)))
+    monkeypatch.setenv("CXX", "g++-of-nobody")
+    with pytest.raises(UserError, match=r"Missing here: g\+\+; install it"):
         set_up(stack, tmp_path, "cpu")
     assert not (tmp_path / "ran").exists()
 
@@ -381,7 +385,7 @@ from bench.setup import __main__ as command
 from bench.setup.stage import SetupStage
 line = ("sh", "-ec", "echo $$ >> ran; {SLOW}")
 slow = SetupStage("slow", commands=(line,), discards=("half",), proof=("it",))
-known = dict(pythons=("{VERSION}",), stages=lambda *_: (slow,))
+known = dict(pythons=dict(cpu=["{VERSION}"]), stages=lambda *_: (slow,))
 command.STACKS = dict(ort=dataclasses.replace(command.STACKS["ort"], **known))
 command.ROOT = Path.cwd()
 sys.exit(command.main(["--device", "cpu"]))
@@ -407,7 +411,7 @@ def start_slow(checkout: Path) -> subprocess.Popen[str]:
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANGS
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} never came"
         time.sleep(0.01)
@@ -415,7 +419,7 @@ def wait_for(path: Path) -> None:
 
 def finish(process: subprocess.Popen[str]) -> str:
     """Return what a process prints until its end, which must be a good one."""
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=HANGS)
     assert process.returncode == 0, output
     return output
 
@@ -427,7 +431,7 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     first = start_slow(checkout)
     wait_for(checkout / ".venv" / "half")
     first.send_signal(number)
-    output, _ = first.communicate(timeout=30)
+    output, _ = first.communicate(timeout=HANGS)
     assert first.returncode == 130
     assert output.splitlines()[-1] == ("The set-up was interrupted; `make setup` goes on from there.")
     [command] = ran(checkout)
@@ -566,9 +570,8 @@ def test_a_driver_that_does_not_answer_is_no_cpu(bin: Path, script: str, sentenc
 
 
 def test_the_running_python_is_taken_if_it_is_supported() -> None:
-    path, version = choosing.find_python(("3.99", VERSION))
-    assert version == ".".join(map(str, sys.version_info[:3]))
-    assert path == os.path.realpath(sys.executable)
+    found, _ = look_for_python(("3.99", VERSION))
+    assert found == (os.path.realpath(sys.executable), ".".join(map(str, sys.version_info[:3])))
 
 
 def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -576,20 +579,148 @@ def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch
     write_program(shims, "python3.99", "echo 'command not found'; exit 127")
     write_program(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")
     monkeypatch.setenv("PATH", f"{shims}:{real}:{os.environ['PATH']}")
-    assert choosing.find_python(("3.99", "3.98")) == ("/real/python3.99", "3.99.1")
+    assert look_for_python(("3.99", "3.98")) == (("/real/python3.99", "3.99.1"), "")
 
 
-def test_without_a_usable_python_the_sentence_says_what_each_one_lacks(
+def test_without_a_usable_python_it_is_said_what_each_one_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_program(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
     monkeypatch.setenv("PATH", str(tmp_path))
+    found, refused = look_for_python(("3.99", "3.98"))
+    assert found is None
+    assert f"{os.path.realpath(sys.executable)} is {VERSION}." in refused
+    assert "/usr/bin/python3.98 is 3.98.2, without Python.h" in refused
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A mirror of uv's Pythons, in its layout, and an index that has uv: this environment's, no network.
+
+    Its one archive calls this Python. uv knows the hashes of the real ones, so the list is the mirror's, too.
+    """
+    number = platform.python_version()
+    name = f"cpython-{number}+20990101-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
+    program = f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} "$@"\n'
+    write_archive(
+        tmp_path / "mirror" / "20990101" / name,
+        {
+            f"python/bin/python{VERSION}": program,
+            f"python/lib/python{VERSION}/_sysconfigdata__linux_.py": (
+                "# system configuration generated and used by the sysconfig module\n"
+                "build_time_vars = {'CC': 'clang'}\n"
+            ),
+        },
+    )
+    system = {"arch": {"family": "x86_64", "variant": None}, "os": "linux", "libc": "gnu", "variant": None}
+    major, minor, patch = map(int, number.split("."))
+    build = {"major": major, "minor": minor, "patch": patch, "prerelease": "", "build": "20990101"}
+    url = f"https://github.com/astral-sh/python-build-standalone/releases/download/20990101/{name}"
+    archive = {"name": "cpython", **system, **build, "url": url, "sha256": None}
+    (tmp_path / "list.json").write_text(json.dumps({f"cpython-{number}-linux-x86_64-gnu": archive}))
+    pinned = (ROOT / "requirements" / "uv.txt").read_text().split("==")[1].split()[0]
+    info = f"uv-{pinned}.dist-info"
+    with zipfile.ZipFile(tmp_path / f"uv-{pinned}-py3-none-any.whl", "w") as wheel:
+        uv = f'#!/bin/sh\nexec {Path(sys.executable).with_name("uv")} "$@"\n'
+        script = zipfile.ZipInfo(f"uv-{pinned}.data/scripts/uv")
+        script.external_attr = 0o100755 << 16  # pip leaves out what says nothing about who may run it
+        wheel.writestr(script, uv)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: uv\nVersion: {pinned}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    for variable, value in {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path),
+        "UV_PYTHON_DOWNLOADS_JSON_URL": (tmp_path / "list.json").as_uri(),
+        "UV_PYTHON_INSTALL_MIRROR": (tmp_path / "mirror").as_uri(),
+        "UV_PYTHON_INSTALL_DIR": str(tmp_path / "installed"),
+    }.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(interpreter, "look_for_python", lambda _: (None, "python3 is 3.14.0"))
+    return tmp_path / "mirror"
+
+
+def write_archive(path: Path, files: dict[str, str]) -> None:
+    path.parent.mkdir(parents=True)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(text), 0o755
+            archive.addfile(entry, io.BytesIO(text.encode()))
+
+
+def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
+    mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, number = find_or_bring_python(("3.8", VERSION), tmp_path / ".venv")
+    assert number == platform.python_version()
+    assert path == os.path.realpath(sys.executable)  # what the archive's program calls
+    assert (tmp_path / "installed" / f"cpython-{number}-linux-x86_64-gnu").is_dir()
+    said = capsys.readouterr().out
+    assert said.startswith(
+        f"No Python 3.8 or {VERSION} with venv and its headers is here (python3 is 3.14.0)"
+    )
+    assert f"uv brings Python {VERSION}" in said
+
+
+def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_there_is(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     with pytest.raises(UserError) as raised:
-        choosing.find_python(("3.99", "3.98"))
+        find_or_bring_python((VERSION,), tmp_path / ".venv")
     sentence = str(raised.value)
-    assert f"{os.path.realpath(sys.executable)} is {VERSION}." in sentence
-    assert "/usr/bin/python3.98 is 3.98.2, without Python.h" in sentence
-    assert "apt install python3.99 python3.99-venv python3.99-dev" in sentence
+    assert sentence.startswith(f"uv cannot bring Python {VERSION} (")
+    assert "UV_PYTHON_INSTALL_MIRROR, or install Python" in sentence
+    assert "apt" not in sentence
+
+
+def test_without_its_venv_a_python_cannot_bring_another(mirror: Path, tmp_path: Path, bin: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(importlib.util, "find_spec", lambda _: None)
+        assert surroundings.find_lacking(brings_python=True) == [surroundings.VENV]
+        with pytest.raises(UserError, match=r"^Missing here: python3's venv; install it"):
+            find_or_bring_python((VERSION,), tmp_path / ".venv")
+
+
+@pytest.mark.parametrize(
+    ("release", "remedy"),
+    [
+        ("ID=debian", "install them as root: apt install git g++"),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"', "install them as root: apt install git g++"),
+        ('NAME="Fedora Linux"\nID=fedora', "install them as root: dnf install git gcc-c++"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"', "install them as root: dnf install git gcc-c++"),
+        ("ID=arch", "install them"),
+    ],
+)
+def test_what_a_bare_machine_lacks_is_one_line_in_its_distribution_s_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, remedy: str
+) -> None:
+    (tmp_path / "os-release").write_text(release)
+    monkeypatch.setattr(surroundings, "OS_RELEASE", tmp_path / "os-release")
+    write_program(tmp_path / "bin", "make", "true")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert refusal(tmp_path, "cpu") == f"Missing here: git, g++; {remedy}."
+
+
+def test_a_set_up_goes_on_without_git_and_says_so(
+    tmp_path: Path, bin: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for program in ("sh", "make", "g++"):
+        (bin / program).symlink_to(str(shutil.which(program)))
+    monkeypatch.setenv("PATH", str(bin))
+    set_up(stack_of(shell("packages", "true")), tmp_path, "cpu")
+    assert capsys.readouterr().out.splitlines()[0].startswith("Missing here: git; install it")
+
+
+def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    assert refusal(tmp_path, "cpu").startswith(
+        f"The file system of {tmp_path} takes no symbolic links or runs"
+    )
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -705,11 +836,13 @@ def test_what_nvidia_smi_prints_beside_the_gpus_changes_nothing(bin: Path, also:
     assert list_gpus() == [ListedGpu("NVIDIA A100", "550.54.15", 81559, 81079, "8.0")]
 
 
-def test_another_architecture_than_x86_64_is_refused_on_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("device", DEVICES)
+def test_another_architecture_than_x86_64_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
+    """ONNX Runtime Training has no wheel for it, not even for CPUs."""
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert "on x86_64 alone, and this machine is aarch64; take STACK=modern" in refusal(tmp_path, "cuda")
+    assert "for x86_64 alone, and this machine is aarch64; take STACK=modern" in refusal(tmp_path, device)
 
 
 def test_a_compiler_too_old_for_torch_s_headers_is_refused(tmp_path: Path, bin: Path) -> None:
@@ -946,7 +1079,10 @@ def test_what_sets_up_is_written_for_python_3_8_and_needs_the_standard_library_a
     files = [importlib.util.find_spec(name).origin for name in loaded_modules()]  # type: ignore[union-attr]
     assert len(files) > 5
     for file in files:
-        tree = ast.parse(Path(str(file)).read_text(encoding="utf-8"), feature_version=(3, 8))
+        text = Path(str(file)).read_text(encoding="utf-8")
+        tree = ast.parse(text, feature_version=(3, 8))
+        # Else types such as list[str] are evaluated, which 3.8 cannot.
+        assert "def " not in text or "from __future__ import annotations" in text, file
         for node in ast.walk(tree):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []

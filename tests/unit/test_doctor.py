@@ -29,7 +29,6 @@ WELL = MachineSeen(
     busy_cores=0.01,
     memory_free_gib=100,
     disk_free_gib=60,
-    tools={"g++": True, "git": True},
     gpus=[GPU],
     stacks=[WELL_STACK, replace(WELL_STACK, name="modern")],
     backends={"pytorch": BackendSeen(), "ortmodule": BackendSeen(), "x@modern": BackendSeen(stack="modern")},
@@ -56,7 +55,13 @@ BROKEN = [
     ({"cores": 1}, "cores", "poor", "one rank only", "taskset"),
     ({"busy_cores": 1.5}, "other work", "poor", "takes 1.5 cores", "end it"),
     ({"memory_free_gib": 0.5}, "memory", "poor", "0.5 GiB", "measure.resident=one"),
-    ({"tools": {"g++": False}}, "g++", "broken", "not on PATH", "apt install g++"),
+    ({"lacking": ["git", "g++"], "how_to_install": "x"}, "programs", "broken", "missing: git, g++", "x"),
+    ({"lacking": ["git"], "how_to_install": "apt"}, "programs", "poor", "missing: git", "apt"),
+    (
+        {"stacks": [StackSeen(name="ort", pending=["everything"], brings_python="3.12")]},
+        *("stack ort", "broken", "everything to be done; no Python here will do, and uv brings 3.12"),
+        "run `make setup`",
+    ),
     (
         {
             "driver_problem": UserError(
@@ -142,11 +147,11 @@ BROKEN = [
         {
             "stacks": [
                 StackSeen(
-                    name="ort", pending=["everything"], unsuitable=UserError("No Python 3.11", "install one")
+                    name="ort", pending=["everything"], unsuitable=UserError("glibc 2.17", "a newer one")
                 )
             ]
         },
-        *("stack ort", "broken", "No Python 3.11", "install one."),
+        *("stack ort", "broken", "glibc 2.17", "a newer one."),
     ),
 ]
 
