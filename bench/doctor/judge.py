@@ -15,6 +15,9 @@ from bench.setup.recipes import STACKS
 from bench.setup.surroundings import COMPILER, PACKAGES, VENV, find_old_driver
 
 LEAST_FREE_GIB = 2  # memory that two ranks of the smallest model need under three backends
+NEVER_SET_UP = ("everything",)
+"""What is pending where no set-up has begun."""
+
 BUSY = 0.1  # cores that other work may take before it disturbs blocks, whose limit is 5 % of a rank's core
 
 
@@ -179,10 +182,11 @@ def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Diagnosis]:
     if stack.wrong:
         detail = "not the pinned ones: " + ", ".join(stack.wrong)
         versions = [Diagnosis(f"{part}: versions", detail, "poor", f"{anew}, or say so when you publish")]
+    if stack.pending == NEVER_SET_UP:
+        python = f"; no Python here will do, and uv brings {stack.brings_python}" * bool(stack.brings_python)
+        return [Diagnosis(part, f"not set up yet{python}", "poor", f"run `{make}`, or what needs it will")]
     if stack.pending:
         undone = f"not set up: {', '.join(stack.pending)} to be done"
-        if stack.brings_python:
-            undone += f"; no Python here will do, and uv brings {stack.brings_python}"
         return [Diagnosis(part, undone, "broken", f"run `{make}`"), *versions]
     if stack.torch is None:
         return [Diagnosis(part, f"torch: {stack.import_error}", "broken", anew), *versions]

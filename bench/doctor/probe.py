@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from bench.config.backend import Backend
 from bench.config.choices import CONF
-from bench.doctor.judge import BackendSeen, MachineSeen, StackSeen
+from bench.doctor.judge import NEVER_SET_UP, BackendSeen, MachineSeen, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import check_undivided, visible_gpus
@@ -143,12 +143,12 @@ def _stack(name: str, device: str) -> StackSeen:
         try:
             check_platform(known)
         except UserError as error:
-            return StackSeen(name=name, pending=["everything"], unsuitable=error)
+            return StackSeen(name=name, pending=NEVER_SET_UP, unsuitable=error)
         found, _ = look_for_python(known.pythons[device])
         brings = "" if found else newest_of(known.pythons[device])
-        return StackSeen(name=name, pending=["everything"], brings_python=brings)
+        return StackSeen(name=name, pending=NEVER_SET_UP, brings_python=brings)
     if here is None or (choice is None and not has_torch):
-        return StackSeen(name=name, pending=["everything"])
+        return StackSeen(name=name, pending=NEVER_SET_UP)
     torch, import_error = ask_torch(here.interpreter)
     return StackSeen(
         name=name,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.doctor import probe
-from bench.doctor.judge import BackendSeen, Diagnosis, MachineSeen, StackSeen, judge
+from bench.doctor.judge import NEVER_SET_UP, BackendSeen, Diagnosis, MachineSeen, StackSeen, judge
 from bench.errors import UserError
 from bench.setup.nvidia_smi import ListedGpu
 
@@ -58,8 +58,8 @@ BROKEN = [
     ({"lacking": ["git", "g++"], "how_to_install": "x"}, "programs", "broken", "missing: git, g++", "x"),
     ({"lacking": ["git"], "how_to_install": "apt"}, "programs", "poor", "missing: git", "apt"),
     (
-        {"stacks": [StackSeen(name="ort", pending=["everything"], brings_python="3.12")]},
-        *("stack ort", "broken", "everything to be done; no Python here will do, and uv brings 3.12"),
+        {"stacks": [StackSeen(name="ort", pending=NEVER_SET_UP, brings_python="3.12")]},
+        *("stack ort", "poor", "not set up yet; no Python here will do, and uv brings 3.12"),
         "run `make setup`",
     ),
     (
@@ -102,7 +102,7 @@ BROKEN = [
         *("stack ort", "broken", "ortmodule, deepspeed to be done", "run `make setup`"),
     ),
     (
-        {"stacks": [StackSeen(name="modern", pending=["everything"])]},
+        {"stacks": [StackSeen(name="modern", pending=NEVER_SET_UP)]},
         *("stack modern", "poor", "not set up", "run `make setup STACK=modern`"),
     ),
     (
@@ -146,9 +146,7 @@ BROKEN = [
     (
         {
             "stacks": [
-                StackSeen(
-                    name="ort", pending=["everything"], unsuitable=UserError("glibc 2.17", "a newer one")
-                )
+                StackSeen(name="ort", pending=NEVER_SET_UP, unsuitable=UserError("glibc 2.17", "a newer one"))
             ]
         },
         *("stack ort", "broken", "glibc 2.17", "a newer one."),
