@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.errors import UserError
 from bench.setup.checkout import ROOT
 from bench.setup.nvidia_smi import version
+from bench.setup.recipes import NETWORK
 from bench.setup.surroundings import describe_lacking, find_lacking, spare_folders
 
 PROBE = """
@@ -23,6 +24,8 @@ lacks += [] if os.path.exists(header) else ["Python.h"]
 version = "%d.%d.%d" % sys.version_info[:3]
 print(json.dumps([os.path.realpath(sys.executable), version, lacks]))
 """
+
+TAIL_LINES = 8  # of what a failed command has printed
 
 REMEDY = (
     "name a mirror of its archives in UV_PYTHON_INSTALL_MIRROR, or install Python {0} with pyenv or conda "
@@ -68,11 +71,11 @@ def find_or_bring_python(versions: tuple[str, ...], env: Path) -> tuple[str, str
     with tempfile.TemporaryDirectory() as folder:
         python = str(Path(folder, "bin", "python"))
         uv = (python, "-m", "bench.setup.uv", "python")
-        _run(newest, variables, sys.executable, "-m", "venv", folder)
+        _run(variables, sys.executable, "-m", "venv", folder, remedy=REMEDY.format(newest))
         requirements = str(ROOT / "requirements" / "uv.txt")
-        _run(newest, variables, python, "-m", "pip", "install", "--quiet", "-r", requirements)
-        _run(newest, variables, *uv, "install", "--no-bin", newest)
-        path = _run(newest, variables, *uv, "find", "--managed-python", "--system", newest).strip()
+        _run(variables, python, "-m", "pip", "install", "--quiet", "-r", requirements, remedy=NETWORK)
+        for command in (("install", "--no-bin"), ("find", "--managed-python", "--system")):
+            path = _run(variables, *uv, *command, newest, remedy=REMEDY.format(newest)).strip()
     probed = _probe(path)
     if probed is None or probed[2]:
         trouble = "does not start here" if probed is None else f"lacks {', '.join(probed[2])}"
@@ -101,8 +104,8 @@ def _probe(interpreter: str) -> tuple[str, str, list[str]] | None:
     return None
 
 
-def _run(newest: str, variables: dict[str, str], *command: str) -> str:
-    """What a command prints; a UserError with the last line of its complaints if it fails."""
+def _run(variables: dict[str, str], *command: str, remedy: str) -> str:
+    """What a command prints; a UserError with the end of its complaints if it fails."""
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -113,6 +116,6 @@ def _run(newest: str, variables: dict[str, str], *command: str) -> str:
         check=False,
     )
     if done.returncode:
-        last = ([line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no word"])[-1]
-        raise UserError(f"uv cannot bring Python {newest} ({last})", REMEDY.format(newest))
+        tail = [f"    {line}" for line in done.stderr.splitlines() if line.strip()][-TAIL_LINES:]
+        raise UserError("\n".join([*tail, "The set-up cannot bring a Python"]), remedy)
     return done.stdout
