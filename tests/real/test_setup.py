@@ -670,7 +670,7 @@ def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_ther
     with pytest.raises(UserError) as raised:
         find_or_bring_python((VERSION,), tmp_path / ".venv")
     sentence = str(raised.value)
-    assert "disabled" in sentence  # what uv says
+    assert "downloads are not allowed" in sentence  # what uv says
     assert "The set-up cannot bring a Python; name a mirror of its archives in" in sentence
     assert "UV_PYTHON_INSTALL_MIRROR, or install Python" in sentence
     assert "apt" not in sentence
