@@ -59,12 +59,13 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
     """
     env = checkout / stack.folder
     try:
-        if recorded_choice(env) is None:  # else what is on the disk may be what it needs
+        recorded = recorded_choice(env)
+        if recorded is None:  # else what is on the disk may be what it needs
             device = device or device_here()
             if amiss := check_system(stack, checkout, device):
                 say(amiss)
         choice = choose(stack, env, device, cpu_adam=cpu_adam)
-        if choice != recorded_choice(env) or pending(stack.stages(checkout, env, choice), env):
+        if choice != recorded or pending(stack.stages(checkout, env, choice), env):
             if env.is_symlink():  # of another checkout, which may be measuring with it
                 raise UserError(
                     f"{stack.folder} is a link to {env.resolve()}, whose content would be replaced",
@@ -72,8 +73,8 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
                 )
             env.mkdir(parents=True, exist_ok=True)
             with locked(checkout / f"{stack.folder}.lock") as lock:
-                # Another set-up may have chosen, and finished, while this one waited.
-                choice = choose(stack, env, device, cpu_adam=cpu_adam)
+                if recorded_choice(env) != recorded:  # by another set-up, while this one waited
+                    choice = choose(stack, env, device, cpu_adam=cpu_adam)
                 stages = stack.stages(checkout, env, choice)
                 if choice.device == "cuda":
                     say(describe_gpus(stack, choice))

@@ -663,6 +663,19 @@ def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
     assert f"uv brings Python {VERSION}" in said
 
 
+def test_a_python_is_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = []
+
+    def bring(versions: tuple[str, ...], env: Path) -> tuple[str, str]:
+        brought.append(versions)
+        return sys.executable, platform.python_version()
+
+    monkeypatch.setattr(install, "find_or_bring_python", bring)
+    set_up(stack_of(shell("packages", "true")), tmp_path, "cpu")
+    set_up(stack_of(shell("packages", "true")), tmp_path)
+    assert brought == [(VERSION,)]
+
+
 def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_there_is(
     mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
