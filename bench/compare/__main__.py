@@ -196,13 +196,14 @@ def _look_at_other_machines(compared: ComparedSources, folder: str) -> None:
         names = find_machine_names(folder)
     except UserError as error:
         compared.refuse(error)
-    known, new = (
-        join_comparisons(read_results(files, refuse))
-        for files, refuse in (
-            (compared.base.files, lambda _: None),  # `make report` tells of these
-            (compared.pairing.new, compared.refuse),
-        )
-    )
+    new = join_comparisons(read_results(compared.pairing.new, compared.refuse))
+    models = [distinct_text(results.rows, "model").replace('"', '""').encode() for results in new.values()]
+    same_model = {  # or a file that names it elsewhere: reading all takes a second
+        place: file
+        for place, file in compared.base.files.items()
+        if any(model in file.content for model in models)
+    }
+    known = join_comparisons(read_results(same_model, lambda _: None))  # `make report` tells of damaged ones
     for place, results in new.items():
         compared.new[place] = look_at_other_machines(place, results, known, names)
 

@@ -1,7 +1,7 @@
 """Look at this machine: cores, memory, GPUs, stacks, and which backends would be refused.
 
 Reads /proc itself, where psutil would do it: nothing may be installed yet. Imports no torch, but asks each
-stack's own interpreter what its torch sees.
+stack's own interpreter what its torch sees, or without a GPU whether its libraries load.
 """
 
 import json
@@ -12,7 +12,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,19 +61,33 @@ if answer["cuda"]:
 print(json.dumps(answer))
 """
 
+LOAD_TORCH = """
+import ctypes, importlib.util, json, runpy, sys
+folder = importlib.util.find_spec("torch").submodule_search_locations[0]
+try:
+    ctypes.CDLL(folder + "/lib/libtorch_python.so", ctypes.RTLD_GLOBAL)
+except OSError:
+    import torch # looks for libraries in more places, and says what is wrong
+version = runpy.run_path(folder + "/version.py")["__version__"]
+print(json.dumps({"python": sys.version.split()[0], "torch": version}))
+"""
+"""The same for a machine without a GPU, in a quarter of the time."""
+
 
 def examine(stack: str) -> MachineSeen:
-    """Look at this machine for a stack; takes some seconds, most of them to import torch in each one."""
+    """Look at this machine for a stack; takes a second, or on a GPU those that importing torch takes."""
+    busy_cores = _busy_cores()  # before this keeps some busy itself
     gpus, driver_problem = _gpus()
-    device = "cuda" if gpus else "cpu"
-    seen = [_stack(name, device) for name in stacks.NAMES]
+    with ThreadPoolExecutor() as pool:
+        look = pool.map(partial(_stack, has_gpus=bool(gpus)), stacks.NAMES)
+        backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
+        seen = list(look)
     lacking = find_lacking(brings_python=any(each.brings_python for each in seen if each.name == stack))
-    backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
     return MachineSeen(
         chosen=stack,
         cpu=name_processor({"cpu": describe_processor()}),
         cores=hardware.available_cores(),
-        busy_cores=_busy_cores(),
+        busy_cores=busy_cores,
         memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
         disk_free_gib=shutil.disk_usage(ROOT).free / 2**30,
         lacking=lacking,
@@ -128,7 +144,7 @@ def _gpus() -> tuple[list[ListedGpu], UserError | None]:
         pynvml.nvmlShutdown()
 
 
-def _stack(name: str, device: str) -> StackSeen:
+def _stack(name: str, *, has_gpus: bool) -> StackSeen:
     known = recipes.STACKS[name]
     env = ROOT / known.folder
     here = stacks.installed(name)
@@ -144,12 +160,13 @@ def _stack(name: str, device: str) -> StackSeen:
             check_platform(known)
         except UserError as error:
             return StackSeen(name=name, pending=NEVER_SET_UP, unsuitable=error)
-        found, _ = look_for_python(known.pythons[device])
-        brings = "" if found else newest_of(known.pythons[device])
+        versions = known.pythons["cuda" if has_gpus else "cpu"]
+        found, _ = look_for_python(versions)
+        brings = "" if found else newest_of(versions)
         return StackSeen(name=name, pending=NEVER_SET_UP, brings_python=brings)
     if here is None or (choice is None and not has_torch):
         return StackSeen(name=name, pending=NEVER_SET_UP)
-    torch, import_error = ask_torch(here.interpreter)
+    torch, import_error = ask_torch(here.interpreter, ASK_TORCH if has_gpus else LOAD_TORCH)
     return StackSeen(
         name=name,
         wrong=wrong,
@@ -159,10 +176,10 @@ def _stack(name: str, device: str) -> StackSeen:
     )
 
 
-def ask_torch(interpreter: str) -> tuple[Mapping[str, Any] | None, str]:
+def ask_torch(interpreter: str, program: str = ASK_TORCH) -> tuple[Mapping[str, Any] | None, str]:
     """Return what an interpreter's torch says of itself, or None and the last line of its import's errors."""
     done = subprocess.run(
-        [interpreter, "-c", ASK_TORCH],
+        [interpreter, "-c", program],
         env={**os.environ, **dict([recipes.NO_CUDA_IN_DEEPSPEED])},
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -32,6 +33,7 @@ from bench.report.pages.support import support_page
 from bench.report.render.csv import render_csv
 from bench.report.render.html import render_html
 from bench.report.render.markdown import render_markdown
+from bench.report.side_by_side import side_by_side
 from bench.report.words.formatting import plural
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
@@ -63,11 +65,13 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         out_dir: for what is committed; what an earlier call left in a machine's folder there is removed.
         rendered_dir: for the same with an index.html for each machine.
     """
-    reports, lines, by_machine = [], [], {}
-    names = name_machines(results_dir)
-    for machine in list_machines(results_dir):
-        report = render_report(machine, rendered_dir / machine.name)
-        reports.append(report)
+    lines, by_machine = [], {}
+    names, machines = name_machines(results_dir), list_machines(results_dir)
+    jobs = [partial(render_report, machine, rendered_dir / machine.name) for machine in machines]
+    with side_by_side(jobs) as rendered:
+        of_scale, refused = write_scale(results_dir, out_dir)
+        reports = list(rendered)
+    for machine, report in zip(machines, reports, strict=True):
         by_machine[names[machine.name]] = report.results
         if report.written:  # it may have nothing that a page shows
             lines.append(machine_line(machine.name, name_machine(machine), report.answers))
@@ -75,7 +79,6 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         for path in report.written:
             if path.name != HTML:
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
-    of_scale, refused = write_scale(results_dir, out_dir)
     page, spread = out_dir / PAGE, out_dir / SPREAD
     _write_page(spread, machines_page(by_machine))
     _write_page(page, index_page(lines, has_predictions=bool(of_scale)))
@@ -109,28 +112,28 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     if not (everything.comparisons or links):
         return Rendered(written=[], refused=everything.refused)
     from bench.report.figures import models, plan  # matplotlib: 1 s that tables need not pay
-    from bench.report.figures.picture_files import write_figure
 
     drawn = Collection(comparisons=next(filter(None, reversed(shown)), []))
-    of_models = models.write_report_figures(models.figure_sets(shown), out_dir)
-    planned = plan.planned_figures(drawn, out_dir)
-    for figure, draw in planned:
-        write_figure(figure.path, draw)
-    page = MachinePage(
-        machine=machine,
-        collection=everything,
-        settings=find_settings(shown),
-        figures=[*of_models, *(figure for figure, _ in planned)],
-        not_drawn=plan.not_drawn(drawn),
-        findings=judge_claims([seed for one in chain(*shown, *evidence) for seed in one.seeds or [one]]),
-        other_pages=links,
-    )
+    planned = [
+        *models.planned_figures(models.figure_sets(shown), out_dir),
+        *plan.planned_figures(drawn, out_dir),
+    ]
     for_screen, for_git, table = (out_dir / name for name in (HTML, PAGE, SUMMARY))
+    with side_by_side([write for _, write in planned]):
+        page = MachinePage(
+            machine=machine,
+            collection=everything,
+            settings=find_settings(shown),
+            figures=[figure for figure, _ in planned],
+            not_drawn=plan.not_drawn(drawn),
+            findings=judge_claims([seed for one in chain(*shown, *evidence) for seed in one.seeds or [one]]),
+            other_pages=links,
+        )
+        _write_page(for_git, page.blocks(on_screen=False))
+        write_atomically(table, render_csv(rows_of(everything.comparisons), IN_SUMMARY))
     count = plural(len(everything.comparisons), "comparison")
     about = f"Training backends, compared: {count}, rebuilt from the results alone"
     write_atomically(for_screen, render_html(QUESTION, about, page.blocks(on_screen=True)))
-    _write_page(for_git, page.blocks(on_screen=False))
-    write_atomically(table, render_csv(rows_of(everything.comparisons), IN_SUMMARY))
     return Rendered(
         written=[for_screen, for_git, table, *other_files, *(figure.path for figure in page.figures)],
         refused=everything.refused,

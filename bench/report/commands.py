@@ -48,7 +48,7 @@ def draw_figure(options: argparse.Namespace) -> int:
     chosen = choose_models(comparisons, options.models)
     from bench.report.figures import models, style  # matplotlib: 1 s that --help need not pay
 
-    caption, left_out = models.write_model_figure(
+    figure = models.plan_model_figure(
         chosen,
         options.out,
         of=options.of,
@@ -58,9 +58,10 @@ def draw_figure(options: argparse.Namespace) -> int:
         title=options.title,
         with_caption=not options.no_caption,
     )
-    for sentence in (*refused, *left_out):
+    figure.write()
+    for sentence in (*refused, *figure.left_out):
         print(sentence, file=sys.stderr)
-    print(f"Caption: {caption}")
+    print(f"Caption: {figure.caption}")
     print(f"wrote {options.out}")
     return 2 if refused else 0
 

@@ -191,10 +191,10 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
     needed = np.array([blocks[column] for column in ("launch", "steps", "seconds", "samples_per_s")])
     if not (needed > 0).all():  # NaN is not, either
         raise _damaged(name, "a measured row lacks its figures")
-    measured, place = table[is_block], ["backend", "launch", "round"]
-    if measured.duplicated([*place, "attempt"]).any():
+    place = ("backend", "launch", "round")
+    if _has_twice(blocks, *place, "attempt"):
         raise _damaged(name, "an attempt of a backend in a round is there twice")
-    if measured[measured["status"] == "ok"].duplicated(place).any():
+    if _has_twice(blocks.where(blocks["status"] == "ok"), *place):
         raise _damaged(name, "a backend has two valid blocks in one round")
     derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
     if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
@@ -206,6 +206,11 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
             raise _damaged(name, f"{column} is not what it is derived from")
     if (blocks["roofline_share"] > 1).any():
         raise _damaged(name, "roofline_share is above 1: nothing can exceed its limit")
+
+
+def _has_twice(rows: ColumnArrays, *columns: str) -> bool:
+    """Whether two rows have the same in all these columns."""
+    return len(set(zip(*(rows[column] for column in columns), strict=True))) < len(rows)
 
 
 def _holds(kind: type, cell: str) -> bool:

@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, stdtrit  # scipy.stats holds the same quantiles and takes 1 s to import
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,6 +67,8 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     median (Conover 1999, Practical Nonparametric Statistics, section 3.2). Of fewer than six values the
     interval is from the smallest to the largest, and covers less.
     """
+    from scipy.special import bdtr  # as in `_student`
+
     ordered = np.sort(np.asarray(values, dtype=float))
     count = len(ordered)
     beyond = 0
@@ -114,7 +115,7 @@ def mean_with_interval(sample: Floats, *, among: int = 1, confidence: float = CO
     """
     if len(sample) < 2:
         return Amount(value=float(sample.mean()), half=None)
-    quantile = float(stdtrit(len(sample) - 1, 1 - (1 - confidence) / (2 * among)))
+    quantile = _student(len(sample) - 1, 1 - (1 - confidence) / (2 * among))
     return Amount(value=float(sample.mean()), half=quantile * math.sqrt(squared_standard_error(sample)))
 
 
@@ -212,7 +213,15 @@ def _speedup(centre: float, half_log: float | None, launches: int, rounds: int, 
 def t_quantile(freedom: float, stopped_by_width: bool = False) -> float:
     """Student's t beyond which an estimate is with 5 % on either side together, or with 2 %."""
     confidence = STOPPED_CONFIDENCE if stopped_by_width else CONFIDENCE
-    return float(stdtrit(freedom, (1 + confidence) / 2))
+    return _student(freedom, (1 + confidence) / 2)
+
+
+def _student(freedom: float, probability: float) -> float:
+    """The quantile of Student's t."""
+    # imported here, since this takes longer than all that `make compare` does where nothing has changed
+    from scipy.special import stdtrit  # scipy.stats has the same and takes 1 s
+
+    return float(stdtrit(freedom, probability))
 
 
 def squared_standard_error(sample: Floats) -> float:

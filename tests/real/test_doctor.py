@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.config.compose import compose
-from bench.doctor.probe import ask_torch
+from bench.doctor.probe import LOAD_TORCH, ask_torch
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
 from tests.support.fake_programs import write_nvidia_smi, write_program
@@ -97,6 +97,19 @@ def test_a_torch_that_cannot_be_imported_is_reported_by_its_last_line(tmp_path: 
     assert ask_torch(str(python)) == (None, "OSError: libcudart.so.11.0")
     python.write_text(f"#!/bin/sh\necho noise\necho '{json.dumps(TORCH)}'\n")
     assert ask_torch(str(python)) == (TORCH, "")
+
+
+def test_without_a_gpu_the_libraries_of_torch_are_loaded_and_where_they_cannot_be_torch_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = stacks.installed_here().packages["torch"]
+    seen, error = ask_torch(sys.executable, LOAD_TORCH)
+    assert (seen and seen["torch"].startswith(version.partition("+")[0]), error) == (True, "")
+    (tmp_path / "torch/lib").mkdir(parents=True)
+    (tmp_path / "torch/lib/libtorch_python.so").write_text("no library")
+    (tmp_path / "torch/__init__.py").write_text("raise ImportError('no libgomp.so.1')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert ask_torch(sys.executable, LOAD_TORCH) == (None, "ImportError: no libgomp.so.1")
 
 
 def test_an_environment_s_own_compiler_counts_before_the_machine_s(

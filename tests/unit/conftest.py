@@ -65,3 +65,8 @@ def _nothing_heavy_was_imported() -> Iterator[None]:
     yield
     if imported := (FRAMEWORKS & sys.modules.keys()) - before:
         raise NotAUnitTest(f"a test of tests/unit imports {', '.join(imported)}; move it to tests/real")
+
+
+@pytest.fixture(autouse=True)
+def _reports_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.report.side_by_side.available_cores", lambda: 1)

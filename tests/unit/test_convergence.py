@@ -13,7 +13,6 @@ from bench.report.closing_words import answer_with_target
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures import plan, style
 from bench.report.figures.convergence import draw_convergence
-from bench.report.figures.picture_files import write_figure
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import comparison, failed
 from tests.support.reports import render_comparison, svg_texts
@@ -255,8 +254,8 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
 ) -> None:
     one = reported({"pytorch": [FALLING, ABOVE], "ortmodule": [FALLING, SLOWER_FALLING]})
     planned = plan.planned_figures(Collection(comparisons=[one]), tmp_path)
-    ((path, draw),) = [(figure.path, draw) for figure, draw in planned if figure.kind == "converge"]
-    write_figure(path, draw)
+    (write,) = [write for figure, write in planned if figure.kind == "converge"]
+    write()
     texts = " ".join(svg_texts(tmp_path / "converge-m.svg"))
     for words in ("held-out loss against time", "pytorch", "ortmodule", "seconds of training"):
         assert words in texts

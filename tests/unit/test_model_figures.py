@@ -23,7 +23,7 @@ from bench.report.content.quantities import MEMORY, SPEEDUP
 from bench.report.figures import style
 from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows
 from bench.report.figures.model_chart import model_chart
-from bench.report.figures.models import describe_set, figure_sets, model_rows, write_report_figures
+from bench.report.figures.models import describe_set, figure_sets, model_rows, planned_figures
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Row, RowChart, RowGroup, draw_rows, ratio_limits
 from bench.report.words.formatting import one_line
@@ -325,7 +325,7 @@ def test_a_report_draws_every_study_with_several_models_the_reproduction_first(
 
 
 def test_a_single_model_gets_no_figure_of_many(tmp_path: Path) -> None:
-    assert write_report_figures(figure_sets([[of_model(ELEVEN[0])]]), tmp_path) == []
+    assert planned_figures(figure_sets([[of_model(ELEVEN[0])]]), tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 

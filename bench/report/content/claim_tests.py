@@ -260,9 +260,10 @@ def weights_kept_twice(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
         parameters, ranks = (comparison.rows[column].dropna() for column in ("parameters", "world_size"))
         for mixed in comparison.summaries:
             whole = mixed.sharding == "ddp" or (mixed.sharding in IN_16_BITS_ALONE and set(ranks) == {1})
-            rows = comparison.rows[comparison.rows["backend"] == mixed.backend]
-            size = rows["weights_bytes"].dropna()
-            if comparison.uncontrolled or mixed.precision not in SIXTEEN_BITS or not whole or size.empty:
+            if comparison.uncontrolled or mixed.precision not in SIXTEEN_BITS or not whole:
+                continue
+            size = comparison.rows.loc[comparison.rows["backend"] == mixed.backend, "weights_bytes"].dropna()
+            if size.empty:
                 continue
             each = float(size.max()) / float(parameters.max())
             holds = abs(each / FP32_BYTES / IN_BOTH_FORMATS - 1) <= STATE_TOLERANCE

@@ -1,7 +1,7 @@
 """The figures of many models: for each a bar of every backend, from the reference at 1."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,16 @@ from bench.report.words.formatting import TIMES, as_sentence, enumerated, one_li
 from bench.report.words.titles import spell_model
 
 
-def write_model_figure(
+@dataclass(frozen=True, kw_only=True)
+class ModelFigure:
+    """A figure that can be drawn."""
+
+    write: Callable[[], None]  # draws and writes it
+    caption: str
+    left_out: Sequence[str]  # a sentence for each comparison that cannot be shown
+
+
+def plan_model_figure(
     comparisons: Sequence[ReportedComparison],
     path: Path,
     *,
@@ -41,8 +50,8 @@ def write_model_figure(
     backends: Sequence[str] = (),
     title: str | None = None,
     with_caption: bool = True,
-) -> tuple[str, Sequence[str]]:
-    """Draw one figure of these comparisons.
+) -> ModelFigure:
+    """One figure of these comparisons.
 
     Args:
         comparisons: a model each; those of different machines get panels of their own.
@@ -53,9 +62,6 @@ def write_model_figure(
         backends: whose bars; the usual ones without any.
         title: in place of its own; empty for none.
         with_caption: whether the caption is part of the picture.
-
-    Returns:
-        The caption, and a sentence for each comparison that could not be shown.
 
     Raises:
         UserError: nothing can be shown, or a backend is unknown.
@@ -69,33 +75,36 @@ def write_model_figure(
     drawn = replace(
         rows, title=rows.title if title is None else title, caption=rows.caption if with_caption else ""
     )
-    write_figure(
+    write = partial(
+        write_figure,
         path,
         partial(draw_rows, drawn, width=width),
         theme=theme,
         title=title or rows.title,
         description=f"{description} {rows.caption}",
     )
-    return rows.caption, chart.left_out
+    return ModelFigure(write=write, caption=rows.caption, left_out=chart.left_out)
 
 
-def write_report_figures(sets: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[ReportFigure]:
-    """Draw the figures of a report: `models-speedup.svg` and so on.
+def planned_figures(
+    sets: Sequence[Sequence[ReportedComparison]], folder: Path
+) -> list[tuple[ReportFigure, Callable[[], None]]]:
+    """The figures of a report, and what draws and writes each: `models-speedup.svg` and so on.
 
     Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
     """
-    written = []
+    planned = []
     for number, comparisons in enumerate(sets, 1):
         for kind in KINDS:
             path = folder / f"{numbered(f'models-{kind}', number)}.svg"
             try:
-                write_model_figure(comparisons, path, of=kind)
+                write = plan_model_figure(comparisons, path, of=kind).write
             except UserError:
                 continue  # there is no such figure of these results
             words = describe_set(comparisons)
             anchors = {comparison.anchor for comparison in comparisons}
-            written.append(ReportFigure(path=path, kind=f"models-{kind}", of=words, anchors=anchors))
-    return written
+            planned.append((ReportFigure(path=path, kind=f"models-{kind}", of=words, anchors=anchors), write))
+    return planned
 
 
 def describe_set(group: Sequence[ReportedComparison]) -> str:

@@ -13,6 +13,7 @@ from bench.report.figures import comparisons, waterfall
 from bench.report.figures.breakdown_chart import base_seconds, draw_breakdown_of
 from bench.report.figures.comparisons import Page
 from bench.report.figures.convergence import draw_convergence
+from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import Theme
 
 MOST = 8  # figures of a kind at most: more take minutes, and the tables hold all of it
@@ -32,14 +33,15 @@ OF_ONE: dict[
 """Figures of one comparison, of those measured last; and what a comparison needs for one."""
 
 
-Planned: TypeAlias = tuple[ReportFigure, Callable[[Theme], Figure]]  # a figure, and what draws it
+Planned: TypeAlias = tuple[ReportFigure, Callable[[], None]]  # a figure, and what draws and writes it
 
 
 def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
     """The figures of these results, in the order in which they are shown."""
 
     def plan(name: str, kind: str, draw: Callable[[Theme], Figure], of: str = "") -> Planned:
-        return ReportFigure(path=folder / f"{name}.svg", kind=kind, of=of), draw
+        figure = ReportFigure(path=folder / f"{name}.svg", kind=kind, of=of)
+        return figure, partial(write_figure, figure.path, draw)
 
     pages = comparisons.cut_into_pages(collection.panels)
     of_pages = [

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.content.quantities import Ratio
@@ -230,7 +231,7 @@ class _Drawing:
         for bar in row.bars:
             start, end = np.clip((bar.start, bar.end), *chart.limits)
             look: dict[str, Any] = {"zorder": 2, "clip_on": False, **rimmed(bar.look)}
-            axes.barh(y, end - start, chart.bar, left=start, **look)
+            axes.add_artist(Rectangle((start, y - chart.bar / 2), end - start, chart.bar, **look))
         if row.interval:
             self._draw_interval(axes, row.interval, y)
         for marks in row.marks:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
@@ -26,6 +27,7 @@ REPORT_WIDTH = 6.6  # inches of the figures of a report
 WIDE = 5.5  # inches from which on there is room for intervals as numbers
 MARGIN = 0.05  # inches on every side
 LINE = 1.25 * SMALL / 72  # inches from one line of small text to the next
+HANDLE, BEHIND_HANDLE, COLUMNS_APART = 1.8, 0.4, 1.2  # of a legend, in heights of its type
 
 _DPI = 720  # at which texts are measured: so fine that hinting does not matter
 _RENDERER = RendererAgg(1, 1, _DPI)
@@ -74,25 +76,34 @@ class Sheet:
         for entry in entries:
             words = one_line(str(entry.get_label()))
             entry.set_label("\n".join(wrapped(words, SMALL, self.room - 0.3)))
+        if not entries:
+            return
         whiskers = [entry for entry in entries if isinstance(entry, Line2D) and entry.get_linestyle() == "-"]
-        for columns in range(len(entries), 0, -1):
-            legend = self._ground.legend(
-                handles=entries,
-                handler_map={whisker: HandlerLine2D(numpoints=2) for whisker in whiskers},
-                ncols=columns,
-                loc="upper left",
-                bbox_to_anchor=(MARGIN, self.y + 0.06),
-                bbox_transform=self._ground.transData,
-                labelcolor=self.theme.ink,
-                frameon=False,
-                fontsize=SMALL,
-                **{"borderpad": 0, "borderaxespad": 0, "labelspacing": 0.3, "columnspacing": 1.2},
-                **{"handlelength": 1.8, "handletextpad": 0.4},
-            )
-            box = legend.get_window_extent()
-            if columns == 1 or box.width <= self.room * self._figure.dpi:
-                self.y += 0.08 + box.height / self._figure.dpi
-                return
+        legend = self._ground.legend(
+            handles=entries,
+            handler_map={whisker: HandlerLine2D(numpoints=2) for whisker in whiskers},
+            ncols=self._columns_of(entries),
+            loc="upper left",
+            bbox_to_anchor=(MARGIN, self.y + 0.06),
+            bbox_transform=self._ground.transData,
+            labelcolor=self.theme.ink,
+            frameon=False,
+            fontsize=SMALL,
+            **{"borderpad": 0, "borderaxespad": 0, "labelspacing": 0.3, "columnspacing": COLUMNS_APART},
+            **{"handlelength": HANDLE, "handletextpad": BEHIND_HANDLE},
+        )
+        self.y += 0.08 + legend.get_window_extent().height / self._figure.dpi
+
+    def _columns_of(self, entries: Sequence[Artist]) -> int:
+        """The most columns of a legend that have room; the first ones have one entry more if it must be."""
+        letter = SMALL / 72
+        handle, apart = (HANDLE + BEHIND_HANDLE) * letter, COLUMNS_APART * letter
+        widths = [handle + widest(str(entry.get_label()).split("\n")) for entry in entries]
+        for columns in range(len(entries), 1, -1):
+            parts = np.array_split(widths, columns)  # as matplotlib divides them
+            if sum(part.max() for part in parts) + apart * (columns - 1) <= self.room:
+                return columns
+        return 1
 
     def axes(self, left: float, top: float, wide: float, high: float, **setting: Any) -> Axes:
         """Axes at this place in inches, in the theme's colours, with settings of `Axes.set`."""

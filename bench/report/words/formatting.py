@@ -74,4 +74,4 @@ def name_models(models: Sequence[str]) -> str:
 def one_line(text: str) -> str:
     """Foreign text on one line, without control characters (a log may hold colour codes)."""
     text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
-    return "".join(c for c in " ".join(text.split()) if c.isprintable())
+    return "".join(filter(str.isprintable, " ".join(text.split())))
