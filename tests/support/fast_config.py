@@ -18,7 +18,7 @@ from bench.setup import stacks
 
 
 def parse_once() -> None:
-    """Parse each interpolation and combine the files of each choice once in this process; read YAML by libyaml."""
+    """Parse and combine everything once in this process, and read YAML by libyaml."""
     remembered = cache(grammar_parser.parse)
     for module in (_utils, base):
         module.parse = remembered  # type: ignore[attr-defined]
