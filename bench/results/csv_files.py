@@ -45,7 +45,7 @@ def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
 
 
 def table_of_lines(parts: Iterable[Sequence[Line]]) -> pd.DataFrame:
-    """The same of rows that `format_rows` has formatted."""
+    """What `read` would return of a file of rows that `format_rows` has formatted."""
     return _convert_columns(_parse_cells(_join(parts), ""), "")
 
 
