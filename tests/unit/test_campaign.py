@@ -315,8 +315,3 @@ def test_an_unknown_plan_is_refused_with_those_there_are() -> None:
         match="matrx is not a plan; choose from: claims, gpu-campaign, matrix, methods, reproduce, scale; or",
     ):
         load_plan("matrx")
-
-
-def lines(path: Path) -> list[str]:
-    """Of a results file."""
-    return path.read_text(encoding="utf-8").splitlines()

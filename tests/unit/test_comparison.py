@@ -31,13 +31,49 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
 
 
-def test_every_backend_has_a_row_for_every_round_of_every_launch(tmp_path: Path) -> None:
-    run = Simulated(tmp_path)
-    assert run.failures == []
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    """A comparison in which all goes well, to look at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+        return Simulated(tmp_path_factory.mktemp("usual"))
+
+
+def test_every_backend_has_a_row_and_a_place_in_every_round_of_every_launch(
+    usual: Simulated,
+) -> None:
+    assert usual.failures == []
     for backend in BACKENDS:
-        keys = [(row["launch"], row["round"]) for row in run.of(backend)]
+        keys = [(row["launch"], row["round"]) for row in usual.of(backend)]
         assert keys == [(str(launch), str(round_)) for launch in (1, 2) for round_ in (1, 2, 3)]
-    assert {row["status"] for row in run.rows} == {"ok"}
+        for launch in ("1", "2"):
+            places = [row["position"] for row in usual.of(backend) if row["launch"] == launch]
+            assert sorted(places) == ["1", "2", "3"]
+    assert {row["status"] for row in usual.rows} == {"ok"}
+
+
+def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(usual: Simulated) -> None:
+    # Blocks of 2 s: the reference takes 0.505 s a step on its slower rank, so 3 steps fit.
+    for backend, step_seconds in (("pytorch", 0.5), ("ortmodule", 0.4), ("ortmodule_zero1", 0.8)):
+        for row in usual.of(backend):
+            assert row["steps"] == "3"
+            assert row["global_batch"] == str(4 * 2 * 2)
+            assert float(row["seconds"]) == pytest.approx(3 * step_seconds * 1.01)
+            assert float(row["samples_per_s"]) == pytest.approx(16 / (step_seconds * 1.01))
+    for row in usual.of("ortmodule"):
+        assert float(row["setup_s"]) == 6.0
+        assert float(row["first_step_s"]) == pytest.approx(0.4 * 1.01)
+        assert row["optimizer"] == "adamw_fused", "that really ran"
+
+
+def test_parity_runs_without_dropout_and_only_the_reference_s_makes_the_state_that_all_load(
+    usual: Simulated,
+) -> None:
+    specs = [(group.launch > 0, group.spec) for group in usual.groups]
+    assert {(timed, spec.dropout) for timed, spec in specs} == {(False, False), (True, True)}
+    makers = [(spec.backend, timed) for timed, spec in specs if spec.saves_initial_state]
+    assert makers == [("pytorch", False)]
+    assert len({spec.initial_state for _, spec in specs}) == 1
 
 
 @pytest.mark.parametrize(("resident", "preheat_s"), [("all", 7.0), ("one", 7.0), ("all", 0.0)])
@@ -50,31 +86,6 @@ def test_every_backend_is_preheated_for_the_same_time(
         for row, other in zip(run.of(name), unheated.of(name), strict=True):
             heated = float(row["warm_up_s"]) - float(other["warm_up_s"])
             assert preheat_s <= heated <= preheat_s + 1.02 * step_seconds if preheat_s else heated == 0
-
-
-def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(
-    tmp_path: Path,
-) -> None:
-    run = Simulated(tmp_path)
-    # Blocks of 2 s: the reference takes 0.505 s a step on its slower rank, so 3 steps fit.
-    for backend, step_seconds in (("pytorch", 0.5), ("ortmodule", 0.4), ("ortmodule_zero1", 0.8)):
-        for row in run.of(backend):
-            assert row["steps"] == "3"
-            assert row["global_batch"] == str(4 * 2 * 2)
-            assert float(row["seconds"]) == pytest.approx(3 * step_seconds * 1.01)
-            assert float(row["samples_per_s"]) == pytest.approx(16 / (step_seconds * 1.01))
-
-
-def test_the_row_names_the_optimizer_that_really_ran(tmp_path: Path) -> None:
-    assert {row["optimizer"] for row in Simulated(tmp_path).of("ortmodule")} == {"adamw_fused"}
-
-
-def test_places_in_the_rounds_follow_the_plan(tmp_path: Path) -> None:
-    run = Simulated(tmp_path)
-    for launch in ("1", "2"):
-        for backend in BACKENDS:
-            places = [row["position"] for row in run.of(backend) if row["launch"] == launch]
-            assert sorted(places) == ["1", "2", "3"]
 
 
 def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) -> None:
@@ -316,26 +327,6 @@ def test_with_one_resident_group_launches_run_there_and_back(tmp_path: Path) -> 
     assert len(run.rows) == 18
 
 
-def test_parity_runs_without_dropout_and_timing_with_it(tmp_path: Path) -> None:
-    assert {(group.launch > 0, group.spec.dropout) for group in Simulated(tmp_path).groups} == {
-        (False, False),
-        (True, True),
-    }
-
-
-def test_only_the_reference_makes_the_initial_state_and_all_load_it(tmp_path: Path) -> None:
-    groups = Simulated(tmp_path).groups
-    makers = [(g.spec.backend, g.launch) for g in groups if g.spec.saves_initial_state]
-    assert makers == [("pytorch", 0)]
-    assert len({group.spec.initial_state for group in groups}) == 1
-
-
-def test_set_up_and_first_step_are_those_of_the_slowest_rank(tmp_path: Path) -> None:
-    for row in Simulated(tmp_path).of("ortmodule"):
-        assert float(row["setup_s"]) == 6.0
-        assert float(row["first_step_s"]) == pytest.approx(0.4 * 1.01)
-
-
 def test_a_group_whose_memory_still_grows_is_warmed_up_longer_but_not_for_ever(tmp_path: Path) -> None:
     run = Simulated(tmp_path, {"pytorch": {"settled": False}})
     # In launch 2: the warm-up's blocks, then one of each round.
@@ -429,15 +420,14 @@ def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
     assert launches_of(run) == 2
 
 
-def test_the_record_holds_every_phase_and_why_a_figure_is_missing(tmp_path: Path) -> None:
-    run = Simulated(tmp_path)
-    record = run.comparison.shared.ledger.records[1, "ortmodule"]
+def test_the_record_holds_every_phase_and_why_a_figure_is_missing(usual: Simulated) -> None:
+    record = usual.comparison.shared.ledger.records[1, "ortmodule"]
     assert record.setup is not None
     assert record.first_step is not None
     assert [len(block.seconds) for block in record.warm_up] == [2, 2]
     assert record.absent == {"device": "there is no GPU", "rank 0": "so it says", "rank 1": "so it says"}
     saved = json.loads(
-        (run.comparison.shared.output.folder_of("ortmodule", timed(1)) / "record.json").read_text()
+        (usual.comparison.shared.output.folder_of("ortmodule", timed(1)) / "record.json").read_text()
     )
     assert saved["absent"] == record.absent
     assert saved["blocks"][0]["attempt"] == 1
@@ -481,29 +471,6 @@ def test_the_coordinator_leaves_the_ranks_cores_where_there_are_others(
     assert moves == [{1}, {0, 1}]
     with leaving_the_ranks_cores([(0,), (1,)]):
         assert moves == [{1}, {0, 1}], "there is nowhere else to go"
-
-
-def test_an_interruption_keeps_the_complete_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = []
-
-    def interrupted(self: FakeGroup, steps: int, rank: int) -> dict[str, Any]:
-        blocks.append(rank)
-        if len(blocks) > 68:  # in the middle of the second launch's rounds
-            raise KeyboardInterrupt
-        return original(self, steps, rank)
-
-    original = FakeGroup._block
-    monkeypatch.setattr(FakeGroup, "_block", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        Simulated(tmp_path)
-    with (tmp_path / "results" / "m-cpux2.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert rows
-    assert {row["status"] for row in rows} == {"ok"}
-    by_round: dict[tuple[str, str], set[str]] = {}
-    for row in rows:
-        by_round.setdefault((row["launch"], row["round"]), set()).add(row["backend"])
-    assert all(backends == set(BACKENDS) for backends in by_round.values())
 
 
 def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(

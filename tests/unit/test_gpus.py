@@ -1,6 +1,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -34,35 +35,18 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def test_every_gpu_is_described_in_nvmls_order(nvml: Install) -> None:
     module = nvml()
-    assert visible_gpus() == [
-        Gpu(
-            index=0,
-            uuid=A,
-            name="NVIDIA H200",
-            memory_total_bytes=2**30,
-            driver="550.54.15",
-            capability=(9, 0),
-            near_cores=(2, 3),
-        ),
-        Gpu(
-            index=1,
-            uuid=B,
-            name="NVIDIA H200",
-            memory_total_bytes=2**31,
-            driver="550.54.15",
-            capability=(9, 0),
-            near_cores=(2, 3),
-        ),
-        Gpu(
-            index=2,
-            uuid=C,
-            name="Tesla T4",
-            memory_total_bytes=3 * 2**30,
-            driver="550.54.15",
-            capability=(7, 5),
-            near_cores=(2, 3),
-        ),
-    ]
+    first = Gpu(
+        index=0,
+        uuid=A,
+        name="NVIDIA H200",
+        memory_total_bytes=2**30,
+        driver="550.54.15",
+        capability=(9, 0),
+        near_cores=(2, 3),
+    )
+    second = replace(first, index=1, uuid=B, memory_total_bytes=2**31)
+    third = replace(first, index=2, uuid=C, name="Tesla T4", memory_total_bytes=3 * 2**30, capability=(7, 5))
+    assert visible_gpus() == [first, second, third]
     assert module.open == 0, "NVML is shut down again"
 
 

@@ -1,6 +1,7 @@
 """What a chart of many models holds: ratios, statuses, the best PyTorch, published figures; nothing drawn."""
 
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,13 @@ from tests.support.result_files import table_of_records
 BY_NAME = {model.name: model for model in ELEVEN}
 
 
+@cache
+def of_name(name: str) -> ReportedComparison:
+    return of_model(BY_NAME[name])
+
+
 def eleven(*names: str) -> list[ReportedComparison]:
-    return [of_model(BY_NAME[name]) for name in names or BY_NAME]
+    return [of_name(name) for name in names or BY_NAME]
 
 
 def line_of(chart: ModelChart, name: str) -> ModelLine:
@@ -47,19 +53,17 @@ def test_a_bar_is_the_speed_up_with_its_interval() -> None:
         assert bar.ratio.high == pytest.approx(speed * math.exp(half_width(model)))
 
 
-@pytest.mark.parametrize(
-    ("name", "reasons"),
-    [
+def test_what_has_no_number_has_a_reason_in_words() -> None:
+    chart = model_chart(eleven())
+    for name, reasons in (
         ("bart-large", ["", "out of memory"]),
         ("beit-base", ["", "crashed"]),
         ("swinv2-base", ["diverged", "skipped"]),
         ("deberta-v2-xxlarge", ["unsupported", "unsupported"]),
-    ],
-)
-def test_what_has_no_number_has_a_reason_in_words(name: str, reasons: list[str]) -> None:
-    bars = line_of(model_chart(eleven()), name).bars
-    assert [bar.reason for bar in bars] == reasons
-    assert [bar.ratio is None for bar in bars] == [bool(reason) for reason in reasons]
+    ):
+        bars = line_of(chart, name).bars
+        assert [bar.reason for bar in bars] == reasons, name
+        assert [bar.ratio is None for bar in bars] == [bool(reason) for reason in reasons], name
 
 
 def test_without_a_reference_no_ratio_is_shown() -> None:
@@ -187,7 +191,7 @@ def test_published_figures_are_those_of_the_model_by_the_same_rule_of_batches() 
 
 
 def test_what_is_no_result_is_left_out_by_name() -> None:
-    loose = ReportedComparison(stem="loose", rows=of_model(BY_NAME["gpt2"]).rows.assign(allocator="system"))
+    loose = ReportedComparison(stem="loose", rows=of_name("gpt2").rows.assign(allocator="system"))
     parity = Model(name="m", task="masked-lm", speed={"pytorch": "untimed", "ortmodule": "unsupported"})
     chart = model_chart([loose, of_model(parity), *eleven("t5-large")])
     assert [line.name for line in chart.lines] == ["t5-large"]
@@ -213,7 +217,7 @@ def test_without_the_usual_backends_all_are_shown() -> None:
 
 
 def test_of_several_comparisons_of_a_workload_one_stands_for_all() -> None:
-    rows = of_model(BY_NAME["gpt2"]).rows
+    rows = of_name("gpt2").rows
     few = rows[rows["backend"] != "ortmodule_zero1"]
     later = rows.assign(started_at="2026-11-30T00:00:00Z")
     one = later[later["launch"] == 1]

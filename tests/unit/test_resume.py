@@ -52,6 +52,9 @@ def test_the_rounds_before_an_interruption_stay_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = interrupted(tmp_path, monkeypatch, 68)  # in the second launch
+    assert {row["status"] for row in before} == {"ok"}
+    rounds = Counter((row["launch"], row["round"]) for row in before)
+    assert set(rounds.values()) == {len(BACKENDS)}, "complete ones alone"
     run = Resumable(tmp_path, {name: {"step_seconds": 0.7} for name in BACKENDS}, resume=True)
     assert run.rows[: len(before)] == before
     assert set(keys(run.rows).values()) == {1}

@@ -4,57 +4,7 @@ from bench.results.columns import COLUMNS
 from bench.results.rows import rows_of_record
 from tests.support.factories import MIB, block, phase, record, sample, workload
 
-DESIGNED = [
-    "schema_version",
-    "comparison",
-    "status",
-    "message",
-    "started_at",
-    "git_commit",
-    "stack",
-    "device",
-    "model",
-    "task",
-    "backend",
-    "engine",
-    "optimizer",
-    "sharding",
-    "precision",
-    "attention",
-    "world_size",
-    "micro_batch",
-    "grad_accum",
-    "global_batch",
-    "seq_len",
-    "padding_share",
-    "threads_per_rank",
-    "launch",
-    "round",
-    "position",
-    "steps",
-    "seconds",
-    "samples_per_s",
-    "cpu_seconds",
-    "page_faults",
-    "setup_s",
-    "first_step_s",
-    "host_peak_mib",
-    "device_peak_mib",
-    "torch_peak_allocated_mib",
-    "torch_peak_reserved_mib",
-    "optimizer_state_bytes",
-    "energy_j",
-    "loss_difference",
-    "config_hash",
-    "environment_hash",
-    "environment",
-]
-
 MEASUREMENTS = COLUMNS[COLUMNS.index("round") : COLUMNS.index("config_hash")]
-
-
-def test_the_columns_of_the_design_are_there_in_their_order() -> None:
-    assert [column for column in COLUMNS if column in DESIGNED] == DESIGNED
 
 
 def test_a_block_becomes_a_row_with_exact_figures() -> None:

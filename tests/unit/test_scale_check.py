@@ -1,6 +1,7 @@
 """Predictions beside measurements: which points there are, and what each is worked out from."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ FACTS = ModelFacts(
 )
 
 
-def measured(folder: Path, ranks: int, allocator: str = "tuned", name: str = "m") -> Path:
+def measure(folder: Path, ranks: int, allocator: str, name: str) -> None:
     """A comparison of fake groups: 0.5 s a step, 2 all-reduces of 4,000 bytes that take 1.01 s alone."""
     config = a_config(folder, parts="ladder")
     config = replace(
@@ -59,7 +60,33 @@ def measured(folder: Path, ranks: int, allocator: str = "tuned", name: str = "m"
         bar=RecordingBar(),
     )
     comparison.measure()
-    return comparison.shared.output.csv
+
+
+Measured = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def originals() -> dict[tuple[int, str, str], Path]:
+    """The folders of what has been measured so far."""
+    return {}
+
+
+@pytest.fixture
+def measured(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, originals: dict[tuple[int, str, str], Path]
+) -> Measured:
+    """Puts the files of a comparison, which is measured once for all tests, into the test's folder."""
+
+    def copy(ranks: int, allocator: str = "tuned", name: str = "m") -> Path:
+        key = (ranks, allocator, name)
+        if key not in originals:
+            originals[key] = tmp_path_factory.mktemp("measured")
+            measure(originals[key], *key)
+        for path in originals[key].glob("*.csv"):
+            shutil.copy(path, tmp_path)
+        return tmp_path / f"{name}-cpux{ranks}.csv"
+
+    return copy
 
 
 @pytest.fixture
@@ -79,9 +106,9 @@ def rows(
 
 
 def test_bytes_come_from_rules_and_shapes_and_are_compared_with_what_was_counted(
-    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+    tmp_path: Path, measured: Measured, rows: Callable[[], dict[Any, dict[str, Any]]]
 ) -> None:
-    measured(tmp_path, 2)
+    measured(2)
     row = rows()["pytorch", BYTES, 2]
     assert row["measured"] == 2 * 4000, "two calls; the flag of 4 bytes is none of them"
     assert row["predicted"] == 4000
@@ -91,9 +118,9 @@ def test_bytes_come_from_rules_and_shapes_and_are_compared_with_what_was_counted
 
 
 def test_seconds_are_those_of_parts_and_of_collectives_alone(
-    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+    tmp_path: Path, measured: Measured, rows: Callable[[], dict[Any, dict[str, Any]]]
 ) -> None:
-    measured(tmp_path, 2)
+    measured(2)
     row = rows()["pytorch", SECONDS, 2]
     assert row["measured"] == pytest.approx(0.505)
     # The whole step apart, the copies, and the all-reduce, which begins when the backward pass is over.
@@ -107,10 +134,10 @@ def test_seconds_are_those_of_parts_and_of_collectives_alone(
 
 
 def test_what_a_sharding_does_besides_is_known_from_one_rank_and_so_is_what_training_holds(
-    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+    tmp_path: Path, measured: Measured, rows: Callable[[], dict[Any, dict[str, Any]]]
 ) -> None:
-    measured(tmp_path, 1)
-    measured(tmp_path, 2)
+    measured(1)
+    measured(2)
     found = rows()
     assert not any(ranks == 1 and quantity == SECONDS for _, quantity, ranks in found)
     # ORTModule's parts with half an update, 0.2 s more on one rank, copies, and two collectives.
@@ -129,30 +156,30 @@ def test_what_a_sharding_does_besides_is_known_from_one_rank_and_so_is_what_trai
 
 
 def test_what_was_weighed_under_another_malloc_is_not_compared(
-    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+    tmp_path: Path, measured: Measured, rows: Callable[[], dict[Any, dict[str, Any]]]
 ) -> None:
-    measured(tmp_path, 1)
-    measured(tmp_path, 2, allocator="system")
+    measured(1)
+    measured(2, allocator="system")
     assert ("ortmodule_zero1", MEMORY, 1) in rows()
     assert not any(quantity == MEMORY for _, quantity, ranks in rows() if ranks == 2)
 
 
 def test_steps_of_another_stack_are_not_compared(
-    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+    tmp_path: Path, measured: Measured, rows: Callable[[], dict[Any, dict[str, Any]]]
 ) -> None:
-    measured(tmp_path, 2)
-    path = measured(tmp_path, 1)
+    measured(2)
+    path = measured(1)
     assert ("ortmodule_zero1", SECONDS, 2) in rows()
     path.write_text(path.read_text(encoding="utf-8").replace(",ort,", ",modern,"), encoding="utf-8")
     assert ("ortmodule_zero1", SECONDS, 2) not in rows()
 
 
 def test_a_slow_link_adds_what_passes_it_and_what_was_timed_over_it_counts_for_nothing(
-    tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]
+    tmp_path: Path, measured: Measured, rows: Callable[[], dict[Any, dict[str, Any]]]
 ) -> None:
-    measured(tmp_path, 1)
-    measured(tmp_path, 2)
-    over_a_link = measured(tmp_path, 2, name="link-7gbit")  # which says nothing: the column does
+    measured(1)
+    measured(2)
+    over_a_link = measured(2, name="link-7gbit")  # which says nothing: the column does
     table = csv_files.read(over_a_link).assign(link_gbit_per_s=0.001)
     write_rows(over_a_link, table.to_dict("records"))
     found = [row for row in check_rows(tmp_path, tmp_path) if row["backend"] == "pytorch"]
@@ -184,8 +211,10 @@ def test_a_slow_link_adds_what_passes_it_and_what_was_timed_over_it_counts_for_n
     }
 
 
-def test_machines_are_not_mixed(tmp_path: Path, rows: Callable[[], dict[Any, dict[str, Any]]]) -> None:
-    other = csv_files.read(measured(tmp_path, 2))
+def test_machines_are_not_mixed(
+    tmp_path: Path, measured: Measured, rows: Callable[[], dict[Any, dict[str, Any]]]
+) -> None:
+    other = csv_files.read(measured(2))
     environment = json.loads(other["environment"].iloc[0])
     environment["cpu"]["model"] = "another"
     other.assign(environment=json.dumps(environment)).to_csv(tmp_path / "other.csv", index=False)
@@ -200,8 +229,8 @@ def test_bounds_are_those_of_the_mean_over_launches() -> None:
     assert spread_of([1.0, 100.0]).high == pytest.approx(40.0), "of two launches an interval says little"
 
 
-def test_the_first_files_timing_of_a_size_counts(tmp_path: Path) -> None:
-    measured(tmp_path, 2)
+def test_the_first_files_timing_of_a_size_counts(tmp_path: Path, measured: Measured) -> None:
+    measured(2)
     (one,) = read_measured(tmp_path)
     sizes = one.timed_sizes(["pytorch"])
     assert [each.size for each in sizes["all_reduce"]][:3] == [4, 4000, 4096]

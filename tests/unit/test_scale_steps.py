@@ -1,6 +1,5 @@
 """The predicted seconds of a step: as a simulation of the same step has them, and as known by hand."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -383,20 +382,3 @@ def test_more_is_exposed_where_links_are_slower_and_never_more_than_is_sent() ->
         )
         assert (slowed.exposed > fast.exposed).all(), sharding
         assert (slowed.exposed <= slowed.sent * (1 + 1e-12)).all(), sharding
-
-
-# --- what it costs --------------------------------------------------------------------------------
-
-
-def test_a_thousand_models_and_world_sizes_take_no_time() -> None:
-    """Twenty models of 0.1 to 2 billion parameters on fifty world sizes."""
-    ranks = np.array([8.0 * nodes for nodes in range(1, 51)])
-    network = LinkedNodes(load("dgx-a100"), Dice())
-    start = time.perf_counter()
-    for model in range(1, 21):
-        for sharding in ("ddp", "fsdp2"):
-            facts = facts_of_shapes([5_000_000] * 20 * model, layers=6 * model)
-            found = sendings(sharding, facts, ranks=2, on_cuda=True)
-            step = predict_step(parts(), found, network, ranks, divides_update=sharding != "ddp")
-            assert step.total.shape == (1, 50)
-    assert time.perf_counter() - start < 3

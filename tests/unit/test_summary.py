@@ -243,14 +243,6 @@ def test_another_environment_is_refused_and_it_is_said_in_what_it_differs() -> N
     )
 
 
-def test_another_attention_is_said_beside_the_speedup() -> None:
-    records = comparison({"pytorch": [[2.0], [2.0]]})
-    records += comparison({"pytorch_sdpa": [[1.0], [1.0]]}, workload=workload(attention="sdpa"))
-    found = summary(records, "pytorch_sdpa")
-    assert found.speedup is not None
-    assert found.message == "attention sdpa (reference eager)"
-
-
 def test_another_stack_may_bring_other_versions_and_nothing_else() -> None:
     records = comparison({"pytorch": [[2.0], [2.0]]})
     mine = comparison({"pytorch@modern": [[1.0], [1.0]]}, stack="modern", environment_hash="other")

@@ -71,8 +71,7 @@ class Ledger:
 
     def write(self) -> None:
         """Replace the results file by what is known now."""
-        parts = [csv_files.format_rows(self._kept()), *map(self._format, self.records)]
-        if any(parts):
+        if any(parts := self._parts()):
             with reporting_write_errors(self.output.csv):
                 csv_files.write_formatted(self.output.csv, parts)
                 self.output.nothing_written_marker.unlink(missing_ok=True)
@@ -89,8 +88,11 @@ class Ledger:
 
     def rows(self) -> pd.DataFrame:
         """The results file's rows as they are now."""
-        new = [row for record in self.records.values() for row in rows_of_record(record)]
-        return csv_files.table_of_rows([*self._kept(), *new])
+        return csv_files.table_of_lines(self._parts())
+
+    def _parts(self) -> list[list[csv_files.Line]]:
+        """The lines of the results file: an earlier run's, and those of each record."""
+        return [csv_files.format_rows(self._kept()), *map(self._format, self.records)]
 
     def _kept(self) -> list[dict[Any, Any]]:
         """An earlier run's rows, without failures of the backends that have been tried again since."""
