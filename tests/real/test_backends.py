@@ -26,14 +26,13 @@ from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY, Tolerances
 from bench.measure.stages.judging import Trajectory, check_parity, mean_over_ranks
 from tests.support.configs import BACKENDS, SMALL, a_config
+from tests.support.cores import two_cores
 from tests.support.processes import descendants
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = list(BACKENDS)
 
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
-)
+pytestmark = two_cores
 
 
 @dataclasses.dataclass
@@ -47,7 +46,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    made = a_config(tmp_path_factory.mktemp("running"), timeout_s=300)
+    made = a_config(tmp_path_factory.mktemp("running"))
     adam = dataclasses.replace(made.adam, lr=1e-3, weight_decay=0.01)
     comparison = Comparison(dataclasses.replace(made, grad_accum=4, adam=adam), "m-cpux2")
     with ExitStack() as stack:
@@ -72,8 +71,6 @@ def cpu_nanoseconds(pids: list[int]) -> int:
 
 
 @pytest.mark.ort
-@pytest.mark.alone
-@pytest.mark.timeout(600)
 class TestRunning:
     """What three waiting groups show."""
 
@@ -156,6 +153,7 @@ class TestRunning:
         # The check means something only if training moves the loss by far more than the tolerance.
         assert losses[-1] < losses[0] * 0.95
 
+    @pytest.mark.time
     def test_waiting_groups_and_the_coordinator_use_less_than_one_percent_of_a_core(
         self, running: Running
     ) -> None:
@@ -205,8 +203,6 @@ def variable(pid: int, name: str) -> str:
 
 
 @pytest.mark.ort
-@pytest.mark.alone
-@pytest.mark.timeout(300)
 def test_ort_keeps_to_its_threads_only_because_it_is_made_to() -> None:
     """The second figure shows that the first can fail: left alone, ORT takes every core."""
     done = subprocess.run(

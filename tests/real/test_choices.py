@@ -32,12 +32,9 @@ from bench.measure.plan.plans import PARITY
 from bench.measure.stages.judging import judge_tensors
 from bench.setup import stacks
 from tests.support.configs import a_config, a_model
+from tests.support.cores import two_cores
 
-pytestmark = [
-    pytest.mark.usefixtures("forked"),
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 todays = pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
 pinned = pytest.mark.skipif(stacks.own() != "ort", reason="about the pinned torch")
 both = pytest.mark.skipif(
@@ -75,7 +72,7 @@ STEPS = 4
 
 def choices(names: Iterable[str]) -> list[Any]:
     """These as parameters of a test, some of them with a mark."""
-    return [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in names]
+    return [pytest.param(name, marks=pytest.mark.exhaustive if name in LONG else ()) for name in names]
 
 
 @dataclass
@@ -101,7 +98,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     model = a_model()
     model.config["num_hidden_layers"] = 1  # compiling takes long enough
     model.config["vocab_size"] = 511  # and so an odd number of weights, which not everything takes
-    made = a_config(tmp_path_factory.mktemp("choices"), model=model, timeout_s=250)
+    made = a_config(tmp_path_factory.mktemp("choices"), model=model)
     return replace(made, backends=backends, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
 
 
@@ -236,7 +233,7 @@ def test_an_odd_number_of_weights_in_fewer_tensors_than_ranks_trains_like_pytorc
     sizes["pad_token_id"] = 0
     model = a_model(architecture="gpt2", task="sequence-classification", config=sizes, trained="head")
     names = ["zero1", "zero_redundancy", "zero3_offload", *(["fsdp2"] if stacks.own() == "modern" else [])]
-    made = a_config(tmp_path, model=model, timeout_s=250)
+    made = a_config(tmp_path, model=model)
     made = replace(made, backends={"pytorch": PYTORCH} | {name: (CHOICES | TODAYS)[name] for name in names})
     single = Comparison(replace(made, adam=replace(made.adam, lr=0.1)), "m-cpux2")
     reference = trained(single, "pytorch")

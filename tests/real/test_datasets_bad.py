@@ -470,7 +470,6 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -
         check_dataset(config)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("variables", "dots"),
     [

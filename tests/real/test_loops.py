@@ -1,6 +1,5 @@
 """Training loops that users have, for real: they train like the bare loop, and prove what ran."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,9 @@ from bench.measure.plan.plans import PARITY
 from bench.results import csv_files
 from bench.setup import stacks
 from tests.support.configs import a_config
+from tests.support.cores import two_cores
 
-pytestmark = [
-    pytest.mark.usefixtures("forked"),
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
 LOOPS = {
@@ -40,7 +36,7 @@ ORT_TRAINER = Backend(engine="ortmodule", optimizer="ort_fused_adam", sharding="
 
 
 def config(folder: Path) -> Config:
-    made = a_config(folder, launches=1, rounds=2, block_seconds=0.1, timeout_s=200)
+    made = a_config(folder, launches=1, rounds=2, block_seconds=0.1)
     made = replace(made, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
     return replace(made, backends={"pytorch": PYTORCH} | LOOPS)
 
@@ -73,7 +69,7 @@ def test_a_scaled_loss_is_unsupported_and_the_others_go_on(rows: pd.DataFrame) -
 
 
 @pytest.mark.ort
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_ort_trainer_runs_onnx_runtime_on_one_rank(tmp_path: Path) -> None:
     made = config(tmp_path)
     backends = {

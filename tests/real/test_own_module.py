@@ -12,6 +12,7 @@ from bench.results import csv_files
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from tests.support.commands import Ran
+from tests.support.cores import two_cores
 from tests.support.exports import check_trained
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,10 +21,7 @@ TIMED = ("pytorch", "pytorch_best", ZERO1)
 TWO_RANKS = ("pytorch", ZERO1) if stacks.own() == "modern" else ("pytorch", "ortmodule", ZERO1)
 PARTS = "pytorch_accumulation"
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = two_cores
 
 
 def bench(folder: Path, example: str, *overrides: str) -> Ran:

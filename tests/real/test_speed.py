@@ -14,6 +14,8 @@ from bench.results import csv_files
 from tests.support.factories import comparison, with_environment, workload
 from tests.support.result_files import write_records
 
+pytestmark = [pytest.mark.once, pytest.mark.time]
+
 ROOT = Path(__file__).parents[2]
 
 SECONDS = {
@@ -72,10 +74,6 @@ def results_of_many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_results(tmp_path_factory.mktemp("many"), MANY)
 
 
-@pytest.mark.long
-@pytest.mark.once
-@pytest.mark.alone
-@pytest.mark.quiet
 def test_a_report_takes_no_more_for_each_model_the_more_there_are(
     results_of_many: Path, tmp_path: Path
 ) -> None:
@@ -93,10 +91,6 @@ def test_a_report_takes_no_more_for_each_model_the_more_there_are(
     assert many.cpu_s < 2.7 * few.cpu_s
 
 
-@pytest.mark.long
-@pytest.mark.once
-@pytest.mark.alone
-@pytest.mark.quiet
 def test_a_report_takes_so_many_times_as_long_as_reading_its_files(
     results_of_many: Path, tmp_path: Path
 ) -> None:
