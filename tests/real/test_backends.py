@@ -202,6 +202,7 @@ def variable(pid: int, name: str) -> str:
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)[name]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ort
 def test_ort_keeps_to_its_threads_only_because_it_is_made_to() -> None:
     """The second figure shows that the first can fail: left alone, ORT takes every core."""

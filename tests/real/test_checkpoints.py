@@ -92,6 +92,7 @@ def test_other_shardings_do_so_too_and_a_loop_says_that_it_does_not(tmp_path: Pa
     assert "loop=accelerate keeps checkpoints of its own" in str(table.loc["accelerate", "message"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ort
 def test_a_device_goes_on_without_torch(tmp_path: Path) -> None:
     made = config(tmp_path)
@@ -203,6 +204,7 @@ def test_a_save_that_is_killed_leaves_the_one_before(backend: str, tmp_path: Pat
     assert trainer.resumed() == pytest.approx(expected, rel=SAME)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_a_lost_state_of_the_optimizer_would_be_seen(tmp_path: Path) -> None:
     """Else the comparison of losses would say nothing."""

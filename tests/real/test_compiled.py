@@ -13,7 +13,7 @@ import pytest
 from bench.setup.checkout import ROOT
 from tests.support.fake_programs import write_program
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 LIBRARY = "lib/python*/site-packages/part/fast*.so"

@@ -9,6 +9,7 @@ from bench.measure.stages.exports import find_interpreter
 from tests.support.exports import check_trained, exported
 
 pytestmark = [
+    pytest.mark.exhaustive,
     pytest.mark.skipif(find_spec("onnxscript") is None, reason="about today's torch"),
 ]
 

@@ -11,6 +11,8 @@ import pytest
 from bench.results import csv_files
 from tests.support.cores import two_cores
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "support" / "fake_slurm"
 
@@ -53,7 +55,6 @@ def assert_measured(done: "subprocess.CompletedProcess[str]", rows: pd.DataFrame
     assert done.returncode == (1 if disturbed.any() else 0), f"{done.stderr}\n{shown}"
 
 
-@pytest.mark.exhaustive
 @pytest.mark.once
 def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_path: Path) -> None:
     done = sweep(tmp_path, "hydra/launcher=local", "device.world_size=1,77")
@@ -65,7 +66,6 @@ def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_pat
     assert "device.world_size=77 and device.threads=1 need 77 cores" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.once
 @two_cores
 def test_under_slurm_the_first_task_measures_and_the_other_serves_it(tmp_path: Path) -> None:

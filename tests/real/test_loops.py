@@ -160,6 +160,7 @@ def test_a_loop_that_is_not_known_is_refused_with_those_that_are() -> None:
         compose(["device=cpu", "backend=[pytorch_trainer]", "backends.pytorch_trainer.loop=lightning"])
 
 
+@pytest.mark.exhaustive
 def test_what_a_trainer_raises_reaches_the_rank(tmp_path: Path) -> None:
     """Its thread must not leave whoever waits for a step waiting."""
     made = config(tmp_path)

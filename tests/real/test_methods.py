@@ -86,6 +86,7 @@ def test_what_is_missing_is_unsupported_in_a_sentence_and_the_others_go_on(rows:
         assert words in str(row.message)
 
 
+@pytest.mark.exhaustive
 def test_a_mean_over_tokens_is_another_in_parts_and_that_is_seen(tmp_path: Path) -> None:
     config = one_rank(tmp_path, {"pytorch": PYTORCH, "accumulation": METHODS["accumulation"]})
     config = replace(config, model=replace(config.model, task="masked-lm"))

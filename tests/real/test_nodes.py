@@ -20,6 +20,8 @@ from bench.results import csv_files
 from tests.support.cores import two_cores
 from tests.support.processes import descendants, gone
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -108,7 +110,6 @@ def told(process: "subprocess.Popen[str]", words: str) -> str:
 
 
 @two_cores
-@pytest.mark.exhaustive
 @pytest.mark.ort
 def test_three_backends_over_two_nodes_train_like_two_ranks_of_one(tmp_path: Path) -> None:
     with on_two(tmp_path) as two:

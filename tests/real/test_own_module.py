@@ -72,6 +72,7 @@ def test_every_backend_trains_times_and_exports_a_gpt_of_one_file(tmp_path: Path
     check_trained(exports(tmp_path))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_two_ranks_agree_on_a_batch_norm_but_not_on_one_over_parts_of_a_micro_batch(tmp_path: Path) -> None:
     """Each rank normalises over its own micro-batches under every backend, as the reference does."""

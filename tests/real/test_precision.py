@@ -175,6 +175,7 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
     assert losses[-1] < losses[0] * 0.97
 
 
+@pytest.mark.exhaustive
 @two_cores
 @pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
 def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
@@ -198,6 +199,7 @@ def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
         assert proof["precision"] == {"autocast": None, "updated": ["torch.float32"]}
 
 
+@pytest.mark.exhaustive
 @two_cores
 def test_deepspeed_s_own_fp16_is_unsupported_on_a_cpu_without_it(tmp_path: Path) -> None:
     if _deepspeed_has_fp16():
@@ -211,6 +213,7 @@ def test_deepspeed_s_own_fp16_is_unsupported_on_a_cpu_without_it(tmp_path: Path)
     assert caught.value.status == "unsupported"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("engine", ["eager", pytest.param("ortmodule", marks=pytest.mark.ort)])
 def test_deepspeed_s_own_fp16_scales_the_loss_and_keeps_the_gradient(engine: str) -> None:
     """In a process in which DeepSpeed is told that the CPU has fp16; torch computes in it, if slowly."""
@@ -317,6 +320,7 @@ def test_ort_has_no_bf16_on_a_cpu_as_the_configuration_says_beforehand(alone: di
     assert alone["eager"]["bf16"]["losses"] == pytest.approx(alone["eager"]["fp32"]["losses"], rel=2e-2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ort
 def test_what_an_ort_kernel_refuses_only_while_it_runs_is_unsupported_too(alone: dict[str, Any]) -> None:
     status, message = alone["ortmodule"]["llama fp16"]["failed"]

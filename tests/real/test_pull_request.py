@@ -18,7 +18,7 @@ from tests.support.compared import line_of
 from tests.support.factories import two_backends
 from tests.support.git import git, write_results
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
 SCRIPT = "bench.compare.pull_request"
 

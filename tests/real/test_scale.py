@@ -21,7 +21,7 @@ from bench.setup import stacks
 from tests.support.configs import SMALL, a_config, a_model
 from tests.support.factories import facts_of_shapes
 
-pytestmark = [pytest.mark.usefixtures("forked")]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked")]
 
 WORDS = 4096
 """Of the vocabulary, so that stage 3 does not leave every tensor whole."""

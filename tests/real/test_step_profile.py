@@ -61,6 +61,7 @@ def test_pytorch_s_operators_add_up_and_have_the_kinds_of_a_training_step(
     assert libraries_of_products(pytorch_profile) == set()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ort
 @pytest.mark.parametrize("backend", ["ortmodule", "ortmodule_zero1"])
 def test_onnx_runtime_s_operators_add_up_and_have_the_kinds_of_a_training_step(

@@ -24,7 +24,7 @@ from tests.support.factories import comparison, failed
 from tests.support.processes import gone
 from tests.support.result_files import write_records
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
 
 def needs(tracker: str) -> None:
