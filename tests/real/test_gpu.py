@@ -427,8 +427,7 @@ ZERO1 = "pytorch_zero1" if stacks.own() == "modern" else "ortmodule_zero1"
 @pytest.mark.parametrize(
     ("ranks", "names"),
     [
-        (2, ("pytorch", ZERO1)),
-        pytest.param(2, MISSION, marks=pytest.mark.exhaustive),
+        (2, tuple(dict.fromkeys((*MISSION, ZERO1)))),
         pytest.param(8, ("pytorch", ZERO1), marks=pytest.mark.exhaustive),
     ],
 )
@@ -466,16 +465,23 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_backends_train_alike_in_16_bits(precision: str, tmp_path: Path, is_pretended: bool) -> None:
+def test_in_16_bits_backends_train_alike_have_parts_and_go_on_from_a_checkpoint(
+    precision: str, tmp_path: Path, is_pretended: bool
+) -> None:
     # A CPU's arithmetic knows no more.
     names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS[precision]
+    more = ("measure.parts=step", "after=checkpoint") if precision == "fp16" else ()
     _, rows = bench(
-        tmp_path, f"precision={precision}", listed(*names), "measure=quick", "seq_len=64", "micro_batch=32"
+        tmp_path,
+        *(f"precision={precision}", listed(*names), "measure=quick", "seq_len=64", "micro_batch=32", *more),
     )
     check_rows(rows)
     assert set(rows["precision"]) == {precision}
     if precision == "fp16":
         assert (rows["skipped_steps"] == 0).all()
+        assert {FORWARD, BACKWARD, UPDATE, WHOLE, TOGETHER} <= set(rows_in(tmp_path, "parts")["name"])
+        checkpoints = rows_in(tmp_path, "checkpoint")
+        assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
     if not is_pretended:
         chosen = {
             one["proof"]["optimizer"]["implementation"]
@@ -485,19 +491,6 @@ def test_backends_train_alike_in_16_bits(precision: str, tmp_path: Path, is_pret
         assert chosen == {"foreach"}, "torch's own choice on a GPU"
         for one in records(tmp_path, "compile"):
             assert not one["proof"] or not one["proof"]["engine"]["cuda_graphs"]
-
-
-@pytest.mark.exhaustive
-def test_a_step_in_16_bits_has_parts_and_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
-    _, rows = bench(
-        tmp_path,
-        *("precision=fp16", listed("pytorch", "pytorch_zero1"), "measure=quick", "measure.parts=step"),
-        *("after=checkpoint", "seq_len=64", "micro_batch=32"),
-    )
-    check_rows(rows)
-    assert {FORWARD, BACKWARD, UPDATE, WHOLE, TOGETHER} <= set(rows_in(tmp_path, "parts")["name"])
-    checkpoints = rows_in(tmp_path, "checkpoint")
-    assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
 
 
 @pytest.mark.exhaustive
