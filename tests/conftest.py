@@ -13,14 +13,21 @@ FIRST = (
     "test_interruptions.py",
     "test_failures.py",
     "test_gpu.py",
-    "test_largest.py",
     "test_precision.py",
-    "test_contributing.py",
-    "test_checkpoints.py",
+    "test_loops.py",
     "test_end_to_end.py",
     "test_own_module.py",
+    "test_backends.py",
+    "test_choices.py",
+    "test_updates.py",
     "test_on_device.py",
+    "test_methods.py",
     "test_group.py",
+    # Of `make test-all`:
+    "test_nodes.py",
+    "test_largest.py",
+    "test_contributing.py",
+    "test_checkpoints.py",
 )
 """Files are handed out whole (`--dist loadfile`): the longest first, or one core would idle at the end."""
 
