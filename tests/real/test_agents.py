@@ -11,9 +11,8 @@ from types import MappingProxyType
 import pytest
 
 from bench.launch.local_ranks import Agent
+from bench.setup.checkout import ROOT
 from tests.support.processes import alive, descendants, gone
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Starter:

@@ -25,11 +25,11 @@ from bench.launch.messages import (
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY, Tolerances
 from bench.measure.stages.judging import Trajectory, check_parity, mean_over_ranks
+from bench.setup.checkout import ROOT
 from tests.support.configs import BACKENDS, SMALL, a_config
 from tests.support.cores import two_cores
 from tests.support.processes import descendants
 
-ROOT = Path(__file__).resolve().parents[2]
 ALL = list(BACKENDS)
 
 pytestmark = two_cores
@@ -71,6 +71,7 @@ def cpu_nanoseconds(pids: list[int]) -> int:
 
 
 @pytest.mark.ort
+@pytest.mark.usefixtures("forked")
 class TestRunning:
     """What three waiting groups show."""
 
@@ -124,7 +125,7 @@ class TestRunning:
     def test_every_thread_stays_on_its_rank_s_cores(self, running: Running) -> None:
         cores = sorted(os.sched_getaffinity(0))
         for group in running.groups.values():
-            for rank, pid in enumerate(sorted_by_rank(group)):
+            for rank, pid in group.pids.items():
                 threads = list(Path(f"/proc/{pid}/task").iterdir())
                 assert threads
                 for thread in threads:
@@ -188,18 +189,6 @@ def trajectory(answers: list[ParityTrained]) -> Trajectory:
         losses=mean_over_ranks([answer.losses for answer in answers]),
         gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
     )
-
-
-def sorted_by_rank(group: Group) -> list[int]:
-    """The pids of a group's ranks."""
-    pids = [pid for pid in descendants(group.local_ranks.agent.pid) if pid != group.local_ranks.agent.pid]
-    return sorted(pids, key=lambda pid: int(variable(pid, "RANK")))
-
-
-def variable(pid: int, name: str) -> str:
-    """An environment variable of another process."""
-    pairs = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)[name]
 
 
 @pytest.mark.exhaustive

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from bench.config.choices import CONF
+from bench.setup.checkout import ROOT
 from tests.support.factories import two_backends
 from tests.support.result_files import write_records
 
 pytestmark = pytest.mark.once
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_comparing_and_reporting_import_nothing_heavy() -> None:

@@ -12,12 +12,11 @@ from omegaconf import OmegaConf
 
 from bench.results import csv_files
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from bench.sweeps.made_images import make_images
 from tests.support import local_data
 from tests.support.commands import Ran, on_cores, side_by_side
 from tests.support.cores import two_cores
-
-ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [pytest.mark.exhaustive, two_cores]
 

@@ -12,10 +12,9 @@ import pytest
 
 from bench.results import csv_files
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from tests.support.commands import Ran, on_cores, side_by_side
 from tests.support.cores import two_cores
-
-ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = two_cores
 

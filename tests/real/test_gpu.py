@@ -27,10 +27,10 @@ from bench.results.operator_kinds import HOST
 from bench.results.side_files import DESCRIBED
 from bench.results.step_parts import BACKWARD, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from tests.support import pretended_gpu
 from tests.support.pretended_gpu.nvml import PretendedNvml
 
-ROOT = Path(__file__).resolve().parents[2]
 GIB = 2**30
 MIB = 2**20
 T = TypeVar("T")

@@ -20,11 +20,10 @@ from bench.launch.messages import Build, TakeFirstStep
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
+from bench.setup.checkout import ROOT
 from tests.support.configs import a_config
 from tests.support.cores import two_cores
 from tests.support.processes import descendants, gone
-
-ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = two_cores
 

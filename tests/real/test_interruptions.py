@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
 from tests.support.interruptions import (
-    ROOT,
     Plan,
     family,
     interrupt,

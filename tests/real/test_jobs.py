@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from bench.results import csv_files
+from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
 
 pytestmark = pytest.mark.exhaustive
 
-ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "support" / "fake_slurm"
 
 DISTURBED = "other processes had|the hypervisor took"

@@ -17,12 +17,11 @@ from bench.cluster.rendezvous import Port
 from bench.config.compose import compose
 from bench.measure.comparison import Comparison
 from bench.results import csv_files
+from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
 from tests.support.processes import descendants, gone
 
 pytestmark = pytest.mark.exhaustive
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 SECRET = "a secret of sixteen or more"

@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.exhaustive

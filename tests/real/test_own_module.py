@@ -11,11 +11,11 @@ import pytest
 from bench.results import csv_files
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from tests.support.commands import Ran
 from tests.support.cores import two_cores
 from tests.support.exports import check_trained
 
-ROOT = Path(__file__).resolve().parents[2]
 ZERO1 = "pytorch_zero1" if stacks.own() == "modern" else "ortmodule_zero1"
 TIMED = ("pytorch", "pytorch_best", ZERO1)
 TWO_RANKS = ("pytorch", ZERO1) if stacks.own() == "modern" else ("pytorch", "ortmodule", ZERO1)

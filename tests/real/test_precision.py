@@ -23,11 +23,10 @@ from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
 from bench.measure.plan.resolve import GRADIENT_TOLERANCE
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from tests.support.comparisons import RecordingBar
 from tests.support.configs import BACKENDS, a_config
 from tests.support.cores import two_cores
-
-ROOT = Path(__file__).resolve().parents[2]
 
 ALL = {
     **BACKENDS,

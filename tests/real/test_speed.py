@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from bench.results import csv_files
+from bench.setup.checkout import ROOT
 from tests.support.factories import comparison, with_environment, workload
 from tests.support.result_files import write_records
 
 pytestmark = [pytest.mark.once, pytest.mark.time]
-
-ROOT = Path(__file__).parents[2]
 
 SECONDS = {
     "pytorch": 2.0,

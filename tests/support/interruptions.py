@@ -21,10 +21,10 @@ from pathlib import Path
 import pandas as pd
 
 from bench.results.columns import COLUMNS
+from bench.setup.checkout import ROOT
 from tests.support.comparisons import cells_of
 from tests.support.processes import alive
 
-ROOT = Path(__file__).resolve().parents[2]
 VICTIMS = ("coordinator", "agent", "rank")
 SECONDS_TO_END = 120.0
 """After the kill of a coordinator, or after its end: a process that is left then stays for good."""
