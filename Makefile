@@ -46,9 +46,12 @@ PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was fo
 	set-up, which brings the one that it needs; as root: apt install git make g++ python3-dev python3-venv ca-certificates \
 	(Debian, Ubuntu) or dnf install git make gcc-c++ python3-devel ca-certificates (Fedora).' >&2; exit 1; }
 
+# Several tests at a time, those of a file on one core.
+PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
+
 .DEFAULT_GOAL := help
 .PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
-	containers selftest coverage overhead test test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
+	containers selftest coverage overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -60,7 +63,7 @@ setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other
 	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
 
 # What only they use of DeepSpeed: its Adam for CPUs.
-ifneq ($(filter test test-gpu matrix,$(MAKECMDGOALS)),)
+ifneq ($(filter test test-all test-gpu matrix,$(MAKECMDGOALS)),)
 override SETUP_ARGS += --cpu-adam
 endif
 
@@ -128,8 +131,15 @@ coverage: setup ## simulate how often the 95 % interval contains the truth
 overhead: setup ## compare the harness with a bare training loop, in 7 minutes; ARGS="measure=quick"
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
-test: setup ## run all tests that need no GPU, one on each core; ARGS="-k name -x" goes to pytest
-	$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5 $(ARGS)
+test: setup ## show that this checkout works here, in 8 minutes on two cores; ARGS="-k name -x" goes to pytest
+	$(PYTEST) $(ARGS)
+
+test-all: setup ## run every test that needs no GPU: `make test`, and all models, precisions and shardings
+## ARGS="-m exhaustive" runs only what `make test` leaves out
+	$(PYTEST) -m 'not time and not gpu' $(ARGS)
+
+test-time: setup ## run the tests about time, one after the other, on a machine that does nothing else
+	$(VENV)/bin/python -m pytest -m time $(ARGS)
 
 test-unit: setup ## run the tests that start no process and import no framework, for use while working
 	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)

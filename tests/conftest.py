@@ -1,30 +1,33 @@
-"""What holds for all tests: several run at a time, but for those that measure."""
+"""What holds for all tests."""
 
-import fcntl
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from bench.machine.gpus import visible_gpus
 from bench.setup import stacks
-from tests.support import fast_config, quiet
+from tests.support import fast_config
 
 FIRST = (
     "test_interruptions.py",
     "test_failures.py",
     "test_gpu.py",
-    "test_largest.py",
     "test_precision.py",
-    "test_contributing.py",
-    "test_checkpoints.py",
+    "test_loops.py",
     "test_end_to_end.py",
     "test_own_module.py",
+    "test_backends.py",
+    "test_choices.py",
+    "test_updates.py",
     "test_on_device.py",
+    "test_methods.py",
     "test_group.py",
+    # Of `make test-all`:
+    "test_nodes.py",
+    "test_largest.py",
+    "test_contributing.py",
+    "test_checkpoints.py",
 )
 """Files are handed out whole (`--dist loadfile`): the longest first, or one core would idle at the end."""
 
@@ -46,28 +49,6 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(8, len(os.sched_getaffinity(0)))
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # outside of pytest-timeout's clock
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test that is marked `alone` waits for all others to end and keeps new ones from starting."""
-    place = item.config.cache.mkdir("turns")  # of this checkout, whoever runs its tests
-    with turn(place, alone=runs_alone(item)):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test that is marked `quiet` is about time: on a busy machine it is skipped with the reason."""
-    if item.get_closest_marker("quiet") is None:
-        return (yield)
-    quiet.skip_if_busy_now()
-    others = quiet.Others()
-    try:
-        return (yield)
-    except Exception:
-        others.skip_if_busy()
-        raise
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test-gpu` asks for this machine's GPUs; else the same tests run on pretended ones."""
     parser.addoption("--real-gpu", action="store_true", help="run the GPUs' tests on this machine's own")
@@ -80,10 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long files come first, those that only run alone last; some tests are for the pinned stack, or GPUs."""
-    only_alone = {item.path for item in items} - {item.path for item in items if not runs_alone(item)}
+    """Long files come first; some tests are for the pinned stack, or GPUs."""
     places = {name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: (item.path in only_alone, places.get(item.path.name, len(places))))
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
     if not config.getoption("--real-gpu"):
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -94,22 +74,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark, reason in SKIPPED_ON_MODERN.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
-
-
-def runs_alone(item: pytest.Item) -> bool:
-    """Whether no other test may run beside this one."""
-    return item.get_closest_marker("alone") is not None
-
-
-@contextmanager
-def turn(place: Path, *, alone: bool) -> Iterator[None]:
-    """Hold the lock, shared or alone; nobody overtakes one who waits to be alone."""
-    with (place / "queue").open("a") as queue, (place / "lock").open("a") as lock:
-        fcntl.flock(queue, fcntl.LOCK_EX)
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(queue, fcntl.LOCK_UN)
-        try:
-            yield
-        finally:
-            # Closing is not enough: a process that a test forked (a DataLoader's worker) has it open too.
-            fcntl.flock(lock, fcntl.LOCK_UN)

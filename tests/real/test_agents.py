@@ -11,11 +11,8 @@ from types import MappingProxyType
 import pytest
 
 from bench.launch.local_ranks import Agent
+from bench.setup.checkout import ROOT
 from tests.support.processes import alive, descendants, gone
-
-ROOT = Path(__file__).resolve().parents[2]
-
-pytestmark = pytest.mark.timeout(120)
 
 
 class Starter:
@@ -54,7 +51,7 @@ def starter(tmp_path: Path) -> Iterator[Starter]:
     yield made
     for agent in made.agents:
         agent.kill()
-        agent.wait(10)
+        agent.wait()
 
 
 def parent_of(pid: int) -> int:
@@ -78,7 +75,7 @@ def test_each_has_variables_cores_and_a_log_of_its_own(starter: Starter) -> None
     finally:
         os.sched_setaffinity(0, allowed)
     assert parent_of(red.pid) == parent_of(blue.pid) != os.getpid()
-    assert red.wait(60) == blue.wait(60) == 0
+    assert red.wait() == blue.wait() == 0
     assert starter.said(red) == f"colour=red, length=100000100000100000, {cores(allowed)}\n"
     assert starter.said(blue) == f"colour=blue, length=000, {cores({min(allowed)})}\n"
 
@@ -94,7 +91,7 @@ def test_ranks_that_fail_by_themselves_are_reported(
     starter: Starter, script: str, exits: dict[int, int]
 ) -> None:
     agent = starter.start(script, ranks=2)
-    assert agent.wait(60) == 1
+    assert agent.wait() == 1
     # Newer versions of torch list the ranks that the agent has ended, too.
     ended = {rank: status for rank, status in agent.exits.items() if status != -signal.SIGTERM}
     assert ended == exits
@@ -104,13 +101,13 @@ def test_one_that_is_killed_ends_alone(starter: Starter) -> None:
     killed, other = starter.start("sleep 60"), starter.start("sleep 60")
     below = descendants(other.pid)
     killed.kill()
-    assert killed.wait(10) == -signal.SIGKILL
+    assert killed.wait() == -signal.SIGKILL
     assert other.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
         other.wait(0.1)
     assert all(map(alive, below))
     other.terminate()
-    assert other.wait(30) == -signal.SIGTERM
+    assert other.wait() == -signal.SIGTERM
     assert gone(below)
     other.kill()  # its number may be another process' by now
     assert other.returncode == -signal.SIGTERM
@@ -120,17 +117,17 @@ def test_without_the_process_that_forked_them_all_end_and_later_ones_get_another
     agents = [starter.start("sleep 60") for _ in range(2)]
     forking, below = parent_of(agents[0].pid), [pid for agent in agents for pid in descendants(agent.pid)]
     os.kill(forking, signal.SIGKILL)
-    assert [agent.wait(10) for agent in agents] == [-signal.SIGKILL] * 2
+    assert [agent.wait() for agent in agents] == [-signal.SIGKILL] * 2
     assert gone(below)
     later = starter.start("exit 0")
-    assert later.wait(60) == 0
+    assert later.wait() == 0
     assert parent_of(starter.start("sleep 60").pid) != forking
 
 
 def test_one_whose_python_has_no_torch_says_so_in_its_log(starter: Starter) -> None:
     without = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
     agents = [starter.start("exit 0", interpreter=without) for _ in range(2)]
-    assert [agent.wait(30) for agent in agents] == [1, 1]
+    assert [agent.wait() for agent in agents] == [1, 1]
     for agent in agents:
         assert starter.said(agent).endswith("ModuleNotFoundError: No module named 'torch'\n")
 

@@ -25,15 +25,14 @@ from bench.launch.messages import (
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY, Tolerances
 from bench.measure.stages.judging import Trajectory, check_parity, mean_over_ranks
+from bench.setup.checkout import ROOT
 from tests.support.configs import BACKENDS, SMALL, a_config
+from tests.support.cores import two_cores
 from tests.support.processes import descendants
 
-ROOT = Path(__file__).resolve().parents[2]
 ALL = list(BACKENDS)
 
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
-)
+pytestmark = two_cores
 
 
 @dataclasses.dataclass
@@ -47,7 +46,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    made = a_config(tmp_path_factory.mktemp("running"), timeout_s=300)
+    made = a_config(tmp_path_factory.mktemp("running"))
     adam = dataclasses.replace(made.adam, lr=1e-3, weight_decay=0.01)
     comparison = Comparison(dataclasses.replace(made, grad_accum=4, adam=adam), "m-cpux2")
     with ExitStack() as stack:
@@ -72,8 +71,7 @@ def cpu_nanoseconds(pids: list[int]) -> int:
 
 
 @pytest.mark.ort
-@pytest.mark.alone
-@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("forked")
 class TestRunning:
     """What three waiting groups show."""
 
@@ -127,7 +125,7 @@ class TestRunning:
     def test_every_thread_stays_on_its_rank_s_cores(self, running: Running) -> None:
         cores = sorted(os.sched_getaffinity(0))
         for group in running.groups.values():
-            for rank, pid in enumerate(sorted_by_rank(group)):
+            for rank, pid in group.pids.items():
                 threads = list(Path(f"/proc/{pid}/task").iterdir())
                 assert threads
                 for thread in threads:
@@ -156,6 +154,7 @@ class TestRunning:
         # The check means something only if training moves the loss by far more than the tolerance.
         assert losses[-1] < losses[0] * 0.95
 
+    @pytest.mark.time
     def test_waiting_groups_and_the_coordinator_use_less_than_one_percent_of_a_core(
         self, running: Running
     ) -> None:
@@ -192,21 +191,8 @@ def trajectory(answers: list[ParityTrained]) -> Trajectory:
     )
 
 
-def sorted_by_rank(group: Group) -> list[int]:
-    """The pids of a group's ranks."""
-    pids = [pid for pid in descendants(group.local_ranks.agent.pid) if pid != group.local_ranks.agent.pid]
-    return sorted(pids, key=lambda pid: int(variable(pid, "RANK")))
-
-
-def variable(pid: int, name: str) -> str:
-    """An environment variable of another process."""
-    pairs = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)[name]
-
-
+@pytest.mark.exhaustive
 @pytest.mark.ort
-@pytest.mark.alone
-@pytest.mark.timeout(300)
 def test_ort_keeps_to_its_threads_only_because_it_is_made_to() -> None:
     """The second figure shows that the first can fail: left alone, ORT takes every core."""
     done = subprocess.run(

@@ -35,7 +35,7 @@ from bench.worker.state import checkpoint_files
 from bench.worker.state.checkpoint_files import NAME, UNFINISHED, find_newest
 from tests.support.configs import BACKENDS, SMALL, a_config, a_model
 
-pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.usefixtures("forked")]
 
 STEPS = 3
 """Before a save by these groups: an odd number, so that the next micro-batch is not the first."""
@@ -54,7 +54,7 @@ OTHERS = {
 
 
 def config(folder: Path, **changed: object) -> Config:
-    made = a_config(folder, launches=0, parity_steps=STEPS, timeout_s=200)
+    made = a_config(folder, launches=0, parity_steps=STEPS)
     made = replace(made, after="checkpoint", adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
     return replace(made, **changed)  # type: ignore[arg-type]
 
@@ -82,7 +82,7 @@ def test_every_backend_of_the_mission_goes_on_as_if_nothing_had_happened(tmp_pat
     assert not list(Path(made.results_dir).glob(f"runs/m-cpu/*/checkpoints/*/{NAME}*")), "large, and removed"
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_other_shardings_do_so_too_and_a_loop_says_that_it_does_not(tmp_path: Path) -> None:
     backends = {"pytorch": BACKENDS["pytorch"], **OTHERS}
     made = config(tmp_path, backends=backends)
@@ -92,6 +92,7 @@ def test_other_shardings_do_so_too_and_a_loop_says_that_it_does_not(tmp_path: Pa
     assert "loop=accelerate keeps checkpoints of its own" in str(table.loc["accelerate", "message"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ort
 def test_a_device_goes_on_without_torch(tmp_path: Path) -> None:
     made = config(tmp_path)
@@ -181,7 +182,9 @@ def losses_of(answers: Sequence[ParityTrained]) -> list[float]:
 
 
 @pytest.mark.ort
-@pytest.mark.parametrize("backend", ["pytorch", pytest.param("ortmodule_zero1", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "backend", ["pytorch", pytest.param("ortmodule_zero1", marks=pytest.mark.exhaustive)]
+)
 def test_a_save_that_is_killed_leaves_the_one_before(backend: str, tmp_path: Path) -> None:
     """By DDP, and by ZeRO-1 under ORTModule: the two ways in which states are written."""
     trainer = Trainer(tmp_path, backend)
@@ -201,6 +204,7 @@ def test_a_save_that_is_killed_leaves_the_one_before(backend: str, tmp_path: Pat
     assert trainer.resumed() == pytest.approx(expected, rel=SAME)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_a_lost_state_of_the_optimizer_would_be_seen(tmp_path: Path) -> None:
     """Else the comparison of losses would say nothing."""
@@ -228,7 +232,7 @@ def test_a_lost_state_of_the_optimizer_would_be_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_disk_that_is_full_ends_in_a_sentence_and_keeps_the_one_before(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -265,7 +269,7 @@ torch.save({"tensors": tensors, "optimizer": empty, "scaler": None}, out)
 
 @pytest.mark.ort
 @pytest.mark.once
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_two_devices_averaged_go_on_as_the_average_of_two_in_pytorch(tmp_path: Path) -> None:
     """Federated averaging: train apart, average, and train on."""
     own = ("-m", "bench.worker.on_device.averaging", "--samples", "1", "3")

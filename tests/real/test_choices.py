@@ -32,12 +32,9 @@ from bench.measure.plan.plans import PARITY
 from bench.measure.stages.judging import judge_tensors
 from bench.setup import stacks
 from tests.support.configs import a_config, a_model
+from tests.support.cores import two_cores
 
-pytestmark = [
-    pytest.mark.usefixtures("forked"),
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 todays = pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
 pinned = pytest.mark.skipif(stacks.own() != "ort", reason="about the pinned torch")
 both = pytest.mark.skipif(
@@ -62,8 +59,8 @@ TODAYS = {  # of the pinned stack: diverges; tests/real/test_precision.py; unsup
     "fsdp2": replace(PYTORCH, sharding="fsdp2"),
 }
 ELSEWHERE = {"pytorch@modern": replace(PYTORCH, stack="modern")}
-LONG = ("zero2", "zero2_offload", "zero3", "compile_max_autotune")
-"""Stage 3 with offload does what the first three do, and the default mode what the last does."""
+REST = ("compile_max_autotune",)
+"""The default mode does what it does."""
 IMPLEMENTATIONS = {  # on a CPU
     "adamw": "for-loop",
     "adamw_forloop": "for-loop",
@@ -75,7 +72,7 @@ STEPS = 4
 
 def choices(names: Iterable[str]) -> list[Any]:
     """These as parameters of a test, some of them with a mark."""
-    return [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in names]
+    return [pytest.param(name, marks=pytest.mark.exhaustive if name in REST else ()) for name in names]
 
 
 @dataclass
@@ -101,7 +98,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     model = a_model()
     model.config["num_hidden_layers"] = 1  # compiling takes long enough
     model.config["vocab_size"] = 511  # and so an odd number of weights, which not everything takes
-    made = a_config(tmp_path_factory.mktemp("choices"), model=model, timeout_s=250)
+    made = a_config(tmp_path_factory.mktemp("choices"), model=model)
     return replace(made, backends=backends, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
 
 
@@ -173,6 +170,7 @@ for stage in ("zero1", "zero2", "zero3"):
 """
 
 
+@pytest.mark.exhaustive
 def test_any_odd_number_of_weights_trains_at_every_stage(tmp_path: Path) -> None:
     one_rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     variables = worker_variables({**os.environ, **one_rank}, **environment_settings(a_config(tmp_path)))
@@ -187,6 +185,7 @@ def test_any_odd_number_of_weights_trains_at_every_stage(tmp_path: Path) -> None
     assert [line for line in done.stdout.splitlines() if line.startswith("zero")] == trained, done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ort
 def test_onnx_runtime_with_another_option_trains_like_pytorch_and_says_so(
     comparison: Comparison, reference: Trained
@@ -202,6 +201,7 @@ def test_so_does_what_only_today_s_torch_can(name: str, comparison: Comparison, 
     check(name, trained(comparison, name), reference, TODAYS[name])
 
 
+@pytest.mark.exhaustive
 @pinned
 @both
 @pytest.mark.parametrize("name", ELSEWHERE)
@@ -230,13 +230,14 @@ def check(name: str, found: Trained, reference: Trained, backend: Backend) -> No
         assert found.state_bytes == pytest.approx(reference.state_bytes / 2, rel=0.02), "each state once"
 
 
+@pytest.mark.exhaustive
 def test_an_odd_number_of_weights_in_fewer_tensors_than_ranks_trains_like_pytorch(tmp_path: Path) -> None:
     # GPT-2's classifier alone is trained: one tensor of 3 x 3 weights.
     sizes = {"vocab_size": 31, "n_embd": 3, "n_layer": 1, "n_head": 1, "n_positions": 32, "num_labels": 3}
     sizes["pad_token_id"] = 0
     model = a_model(architecture="gpt2", task="sequence-classification", config=sizes, trained="head")
     names = ["zero1", "zero_redundancy", "zero3_offload", *(["fsdp2"] if stacks.own() == "modern" else [])]
-    made = a_config(tmp_path, model=model, timeout_s=250)
+    made = a_config(tmp_path, model=model)
     made = replace(made, backends={"pytorch": PYTORCH} | {name: (CHOICES | TODAYS)[name] for name in names})
     single = Comparison(replace(made, adam=replace(made.adam, lr=0.1)), "m-cpux2")
     reference = trained(single, "pytorch")
@@ -268,6 +269,7 @@ def test_fsdp2_shards_the_members_of_the_outermost_lists_alone() -> None:
     assert list(fsdp2._layers(model)) == list(model.encoder.layers)
 
 
+@pytest.mark.exhaustive
 def test_zero3_goes_on_when_all_weights_are_gathered_not_when_the_last_one_is(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         ranks = [pool.submit(gathered, rank, tmp_path / "store") for rank in range(2)]

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from bench.config.choices import CONF
+from bench.setup.checkout import ROOT
 from tests.support.factories import two_backends
 from tests.support.result_files import write_records
 
 pytestmark = pytest.mark.once
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_comparing_and_reporting_import_nothing_heavy() -> None:
@@ -26,8 +25,7 @@ def test_comparing_and_reporting_import_nothing_heavy() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).strip() == "set()"
 
 
-@pytest.mark.alone
-@pytest.mark.quiet
+@pytest.mark.time
 @pytest.mark.parametrize(
     ("command_line", "library", "times"),
     [
@@ -115,7 +113,7 @@ def test_a_reader_that_leaves_changes_no_exit_status(tmp_path: Path) -> None:
             assert running.stderr is not None
             running.stdout.close()
             assert b"Traceback" not in running.stderr.read()
-            assert running.wait(30) == status
+            assert running.wait() == status
 
 
 def test_a_full_disk_for_the_output_is_a_sentence() -> None:

@@ -13,7 +13,7 @@ from bench.results import csv_files
 from tests.support.bad_inputs import cases
 from tests.support.pages import ROOT, commands, files_shown
 
-pytestmark = [pytest.mark.once, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
 NEW = "aot_eager"
 NEW_MODEL = "bert-smaller"

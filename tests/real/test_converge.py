@@ -19,7 +19,7 @@ from tests.support.configs import a_model, a_spec
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300), pytest.mark.ort]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked"), pytest.mark.ort]
 
 LINE = (
     "model=bert-tiny",

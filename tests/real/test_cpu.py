@@ -10,11 +10,8 @@ from bench.machine.telemetry.cpu import cpu_seconds, process_seconds
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.rank_meter import RankMeter
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.alone,
-    pytest.mark.quiet,
-]  # others on its cores are what it looks for
+pytestmark = pytest.mark.once
+quiet_cores = pytest.mark.time  # others on its cores are what it looks for
 
 
 def spin(core: int, seconds: float) -> None:
@@ -57,21 +54,25 @@ def measured_beside(core: int, foreign_seconds: float) -> dict[str, float]:
         os.sched_setaffinity(0, before)
 
 
+@quiet_cores
 def test_somebody_else_on_the_rank_s_core_is_seen(core: int) -> None:
     figures = measured_beside(core, foreign_seconds=10 * 0.05)
     assert figures["other_cpu_seconds"] > 0.1
     assert figures["cpu_seconds"] < 0.45
 
 
+@quiet_cores
 def test_a_rank_s_own_work_is_not_somebody_else_s(core: int) -> None:
     # The quietest of several: this machine may have other things to do.
     assert min(measured_beside(core, 0)["other_cpu_seconds"] for _ in range(4)) < 0.06
 
 
+@quiet_cores
 def test_own_time_is_counted_once_work_is_done(core: int) -> None:
     assert measured_beside(core, 0)["cpu_seconds"] > 0.3
 
 
+@quiet_cores
 def test_a_helper_s_time_is_the_rank_s_own_while_it_lives_and_when_it_has_ended(core: int) -> None:
     before = cpu_seconds()
     helper = get_context("fork").Process(target=spin_then_sleep, args=(core, 0.3), daemon=True)
@@ -87,6 +88,7 @@ def test_a_helper_s_time_is_the_rank_s_own_while_it_lives_and_when_it_has_ended(
     assert process_seconds(helper.pid) == 0
 
 
+@quiet_cores
 def test_what_a_helper_does_on_the_rank_s_core_is_not_somebody_else_s(core: int) -> None:
     def once() -> float:
         meter = RankMeter(GpuMeter(None))

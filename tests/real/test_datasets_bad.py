@@ -18,13 +18,12 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
+from bench.setup.checkout import ROOT
 from bench.worker.workload.inspections import inspect_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 
 pytestmark = pytest.mark.once
-
-ROOT = Path(__file__).resolve().parents[2]
 
 SETTINGS: dict[str, Any] = {
     "vocab_size": 64,
@@ -470,7 +469,6 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -
         check_dataset(config)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("variables", "dots"),
     [

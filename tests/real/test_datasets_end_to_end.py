@@ -12,18 +12,13 @@ from omegaconf import OmegaConf
 
 from bench.results import csv_files
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from bench.sweeps.made_images import make_images
 from tests.support import local_data
 from tests.support.commands import Ran, on_cores, side_by_side
+from tests.support.cores import two_cores
 
-ROOT = Path(__file__).resolve().parents[2]
-
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.long,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a rank and its coordinator need two cores"),
-]
+pytestmark = [pytest.mark.exhaustive, two_cores]
 
 VIT = {
     "name": "vit-mini",

@@ -13,7 +13,7 @@ from bench.setup.recipes import CUDA_HOME
 from tests.support.configs import a_config
 from tests.support.fake_programs import write_program
 
-pytestmark = [pytest.mark.ort, pytest.mark.once]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.ort, pytest.mark.once]
 
 PROGRAM = """
 import os, sys, types, torch

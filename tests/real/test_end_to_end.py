@@ -12,14 +12,11 @@ import pytest
 
 from bench.results import csv_files
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from tests.support.commands import Ran, on_cores, side_by_side
+from tests.support.cores import two_cores
 
-ROOT = Path(__file__).resolve().parents[2]
-
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = two_cores
 
 
 SHOWN = {"pytorch": "adamw", "pytorch_best": "adamw_fused"} | (

@@ -12,7 +12,7 @@ from bench.measure.stages.exports import judge
 from bench.results.side_files import EXPORTS
 from tests.support.exports import check_trained, exported
 
-pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300), pytest.mark.ort]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked"), pytest.mark.ort]
 
 TRAINED = ("pytorch", "ortmodule_zero1")  # by DDP under ORTModule: tests/real/test_own_module.py
 
@@ -30,7 +30,6 @@ def test_equal_training_leaves_equal_models(folder: Path) -> None:
     check_trained(table.loc[[*TRAINED]])
 
 
-@pytest.mark.long
 def test_what_a_device_has_trained_is_exported_as_the_model_it_was_made_of(tmp_path: Path) -> None:
     check_trained(exported("bert-large", tmp_path, "pytorch", "on_device", "device.world_size=1"))
 
@@ -66,7 +65,6 @@ def test_where_they_run_torch_is_not(tmp_path: Path) -> None:
     assert not {"torch._C", "deepspeed"} & imported
 
 
-@pytest.mark.long
 def test_an_encoder_decoder_gets_the_words_that_its_labels_would_be_made_into(tmp_path: Path) -> None:
     check_trained(exported("t5-large", tmp_path, "pytorch", "ortmodule"))
 

@@ -9,13 +9,13 @@ from bench.measure.stages.exports import find_interpreter
 from tests.support.exports import check_trained, exported
 
 pytestmark = [
-    pytest.mark.timeout(300),
+    pytest.mark.exhaustive,
     pytest.mark.skipif(find_spec("onnxscript") is None, reason="about today's torch"),
 ]
 
 
 @pytest.mark.skipif(find_interpreter() is None, reason="no stack has ONNX Runtime: make setup")
-@pytest.mark.parametrize("model", ["bert-large", pytest.param("t5-large", marks=pytest.mark.long)])
+@pytest.mark.parametrize("model", ["bert-large", pytest.param("t5-large", marks=pytest.mark.exhaustive)])
 def test_a_model_exported_today_gives_what_pytorch_gives(model: str, tmp_path: Path) -> None:
     table = exported(model, tmp_path, "pytorch")
     check_trained(table)

@@ -26,20 +26,18 @@ from bench.measure.plan.plans import PARITY
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import Outcome
 from tests.support.configs import BACKENDS, a_config
+from tests.support.cores import two_cores
 from tests.support.fakes import starter
 from tests.support.processes import gone
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = two_cores
 
 Fault = Callable[[Group], None]
 
 
 def config(folder: Path, *backends: str, device: dict[str, Any] | None = None, **settings: Any) -> Config:
     """`backends` of two eager ranks (or the named ones), one short launch of two rounds."""
-    measure = {"launches": 1, "rounds": 2, "block_seconds": 0.1, "timeout_s": 200.0}
+    measure = {"launches": 1, "rounds": 2, "block_seconds": 0.1}
     made = a_config(folder, **measure | settings.pop("measure", {}))
     return dataclasses.replace(
         made,
@@ -84,7 +82,7 @@ def stop_rank(group: Group) -> None:
 STATES = "rank 0 (sleeps|computes), rank 1 is stopped \\(SIGSTOP\\)"
 EXPECTED = {
     "killed": (1, "crashed", "rank 1 was killed by SIGKILL during block$"),
-    "stopped": (1, "timeout", f"block: .* longer than measure.timeout_s=200 seconds in all; {STATES}$"),
+    "stopped": (1, "timeout", f"block: .* longer than measure.timeout_s=600 seconds in all; {STATES}$"),
     "deaf": (0, "timeout", "parity: .*; rank 0 (sleeps|computes), rank 1 (sleeps|computes)$"),
     "import": (0, "crashed", "^ImportError: libfoo.so.7: no such file$"),
 }
@@ -193,7 +191,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_a_full_disk(small_disk: Path) -> None:
     """Real ranks until the disk is full; that going on afterwards takes none is the coordinator's affair."""

@@ -1,6 +1,5 @@
 """Interruptions at fixed moments; interruptions.py makes many at random ones."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -9,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bench.setup.checkout import ROOT
+from tests.support.cores import two_cores
 from tests.support.interruptions import (
-    ROOT,
-    SECONDS_TO_END,
     Plan,
     family,
     interrupt,
@@ -24,14 +23,11 @@ from tests.support.interruptions import (
     wait_for,
 )
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = [pytest.mark.once, two_cores]
 
-# One rank for each backend: test_failures.py kills one of two, interruptions.py does so at random moments.
-PLAN = Plan(backends=("pytorch", "pytorch_again"), launches=1, rounds=3, world_size=1)
+# Enough rounds to be interrupted in the midst of them, however late the signal comes. One rank for each
+# backend: test_failures.py kills one of two, interruptions.py does so at random moments.
+PLAN = Plan(backends=("pytorch", "pytorch_again"), launches=1, rounds=8, world_size=1)
 
 
 @pytest.fixture
@@ -40,17 +36,23 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.long
-def test_a_comparison_that_is_interrupted_again_and_again_goes_on_where_it_was(folder: Path) -> None:
+def test_after_ctrl_c_the_same_command_goes_on_and_nothing_is_lost_or_left(folder: Path) -> None:
+    ended = interrupt(PLAN, folder, "coordinator", "round 2/8", signal.SIGINT)
+    assert ended.status == 130
+    assert rounds_in(ended.before) > 0
+    assert resume(PLAN, folder, ended.before) >= PLAN.launches * PLAN.rounds
+
+
+@pytest.mark.exhaustive
+def test_a_comparison_that_is_killed_again_and_again_goes_on_where_it_was(folder: Path) -> None:
     again = "resume=true"
     found = [
-        interrupt(PLAN, folder, "coordinator", "parity of", signal.SIGINT),
         # Of the reference, which is started first: without it the run ends at once.
-        interrupt(PLAN, folder, "agent", "parity of", signal.SIGKILL, again, choose=min),
-        interrupt(PLAN, folder, "rank", "round 2/3", signal.SIGKILL, again),
-        interrupt(PLAN, folder, "coordinator", "round 2/3", signal.SIGKILL, again),
+        interrupt(PLAN, folder, "agent", "parity of", signal.SIGKILL, choose=min),
+        interrupt(PLAN, folder, "rank", "round 2/8", signal.SIGKILL, again),
+        interrupt(PLAN, folder, "coordinator", "round 6/8", signal.SIGKILL, again),
     ]
-    assert [one.status for one in found] == [130, 1, 1, -9]
+    assert [one.status for one in found] == [1, 1, -9]
     rounds = [rounds_in(one.before) for one in found]
     assert rounds == sorted(rounds), "what is complete stays"
     assert rounds[0] == 0
@@ -59,7 +61,7 @@ def test_a_comparison_that_is_interrupted_again_and_again_goes_on_where_it_was(f
     assert resume(PLAN, folder, before) >= PLAN.launches * PLAN.rounds
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.exhaustive
 def test_ctrl_c_in_the_profiles_ends_with_0_and_why_adds_them_without_measuring_anew(folder: Path) -> None:
     # A model of conf/, since `bench.why` is told of no other folder.
     small = ("model=bert-tiny", "model.size=mini", "micro_batch=1", "seq_len=8", "measure.explain=true")
@@ -91,12 +93,12 @@ def test_a_second_run_of_the_same_comparison_says_so_and_leaves(folder: Path) ->
         wait_for("parity of", folder / "said.txt", first)
         (folder / "second" / "tmp").mkdir(parents=True)
         second = start(PLAN, folder / "second", f"results_dir={folder}/results")
-        assert second.wait(30) == 2
+        assert second.wait() == 2
         assert "is being measured by another process" in last_line(folder / "second" / "said.txt")
         assert first.poll() is None
     finally:
         everybody = family(first.pid)
         first.terminate()
-        assert first.wait(30) == 143
-    assert seconds_until_gone(everybody) < SECONDS_TO_END
+        assert first.wait() == 143
+    seconds_until_gone(everybody)
     assert not sockets(first.pid)

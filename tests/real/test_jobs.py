@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 
 from bench.results import csv_files
+from bench.setup.checkout import ROOT
+from tests.support.cores import two_cores
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.exhaustive
+
 FAKE = ROOT / "tests" / "support" / "fake_slurm"
 
 DISTURBED = "other processes had|the hypervisor took"
@@ -30,14 +33,18 @@ def sweep(folder: Path, *overrides: str, **variables: str) -> "subprocess.Comple
                 "seq_len=16",
             ),
             *("backend=[pytorch]", "measure=quick", "measure.launches=1", "measure.rounds=1"),
-            *("measure.repeats=0", f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
+            *(
+                "measure.repeats=0",
+                "measure.wait_s=0",
+                f"results_dir={folder}/results",
+                f"reports_dir={folder}/reports",
+            ),
             *(*overrides, "--multirun"),
         ],
         cwd=ROOT,
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=280,
         check=False,
     )
 
@@ -48,9 +55,7 @@ def assert_measured(done: "subprocess.CompletedProcess[str]", rows: pd.DataFrame
     assert done.returncode == (1 if disturbed.any() else 0), f"{done.stderr}\n{shown}"
 
 
-@pytest.mark.long
 @pytest.mark.once
-@pytest.mark.timeout(300)
 def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_path: Path) -> None:
     done = sweep(tmp_path, "hydra/launcher=local", "device.world_size=1,77")
     written = {path.stem[:-5]: path for path in csv_files.list_files(tmp_path / "results")}
@@ -61,11 +66,8 @@ def test_a_point_runs_as_a_job_and_what_went_wrong_in_another_comes_back(tmp_pat
     assert "device.world_size=77 and device.threads=1 need 77 cores" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.long
 @pytest.mark.once
-@pytest.mark.alone
-@pytest.mark.timeout(300)
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each of two nodes needs a core of its own")
+@two_cores
 def test_under_slurm_the_first_task_measures_and_the_other_serves_it(tmp_path: Path) -> None:
     done = sweep(
         tmp_path,

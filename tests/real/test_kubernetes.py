@@ -10,7 +10,7 @@ import pytest
 from tests.support.manifests import Manifests
 from tests.support.pages import ROOT, text_of
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
 STAND_IN = """#!/bin/sh
 printf '%s\\n' "$@" >"$(dirname "$0")/words"

@@ -8,16 +8,15 @@ import pytest
 from tests.support.comparisons import Outcome
 from tests.support.configs import a_config
 
+pytestmark = pytest.mark.exhaustive
 
-@pytest.mark.long
-@pytest.mark.timeout(300)  # some 30 s on a core that nobody else uses
+
 @pytest.mark.ort
 def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) -> None:
     measure: dict[str, Any] = {
         "launches": 1,
         "rounds": 2,
         "block_seconds": 0.1,
-        "timeout_s": 200.0,
         "most_trials": 2,
     }
     made = a_config(tmp_path, **measure)

@@ -1,6 +1,6 @@
 """Training loops that users have, for real: they train like the bare loop, and prove what ran."""
 
-import os
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,9 @@ from bench.measure.plan.plans import PARITY
 from bench.results import csv_files
 from bench.setup import stacks
 from tests.support.configs import a_config
+from tests.support.cores import two_cores
 
-pytestmark = [
-    pytest.mark.usefixtures("forked"),
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
 LOOPS = {
@@ -40,21 +37,36 @@ ORT_TRAINER = Backend(engine="ortmodule", optimizer="ort_fused_adam", sharding="
 
 
 def config(folder: Path) -> Config:
-    made = a_config(folder, launches=1, rounds=2, block_seconds=0.1, timeout_s=200)
+    made = a_config(folder, launches=1, rounds=2, block_seconds=0.1)
     made = replace(made, adam=replace(made.adam, lr=1e-3, weight_decay=0.01))
     return replace(made, backends={"pytorch": PYTORCH} | LOOPS)
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """Two micro-batches accumulated in a step, so that gradients must be averaged once."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of two micro-batches accumulated in a step, so that gradients must be averaged once."""
     made = config(tmp_path_factory.mktemp("loops"))
     Comparison(made, "m-cpux2").measure()
-    return csv_files.read(Path(made.results_dir) / "m-cpux2.csv")
+    return Path(made.results_dir)
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> pd.DataFrame:
+    return csv_files.read(folder / "m-cpux2.csv")
+
+
+def sharding_proof(results: Path, name: str) -> dict[str, Any]:
+    """What this backend's ranks said of their sharding."""
+    paths = sorted(results.glob(f"runs/*/*/*/{name}/record.json"))
+    (*_, proof) = [one for path in paths if (one := json.loads(path.read_text())["proof"])]
+    found: dict[str, Any] = proof["sharding"]
+    return found
 
 
 @pytest.mark.parametrize("name", ["trainer", "accelerate"])
-def test_a_loop_of_users_trains_like_the_bare_one_and_is_timed(name: str, rows: pd.DataFrame) -> None:
+def test_a_loop_of_users_trains_like_the_bare_one_is_timed_and_proves_itself(
+    name: str, folder: Path, rows: pd.DataFrame
+) -> None:
     mine = rows[rows["backend"] == name]
     if name == "trainer" and stacks.own() == "modern":
         # transformers 5.23 neither divides this model's loss by the micro-batches nor leaves out the ranks.
@@ -65,6 +77,10 @@ def test_a_loop_of_users_trains_like_the_bare_one_and_is_timed(name: str, rows: 
     assert mine["loss_difference"].max() < 1e-6
     assert set(mine["loop"]) == {name}
     assert mine["samples_per_s"].notna().all()
+    found = sharding_proof(folder, name)
+    assert found["class"].endswith("DistributedDataParallel")
+    assert found["loop"].lower().endswith("accelerator" if name == "accelerate" else "keepslosses")
+    assert found["version"].split()[0] in ("transformers", "accelerate")
 
 
 def test_a_scaled_loss_is_unsupported_and_the_others_go_on(rows: pd.DataFrame) -> None:
@@ -73,7 +89,7 @@ def test_a_scaled_loss_is_unsupported_and_the_others_go_on(rows: pd.DataFrame) -
 
 
 @pytest.mark.ort
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_ort_trainer_runs_onnx_runtime_on_one_rank(tmp_path: Path) -> None:
     made = config(tmp_path)
     backends = {
@@ -110,36 +126,11 @@ def test_trainer_trains_under_deepspeed_as_its_arguments_ask_for_it(tmp_path: Pa
     assert set(rows["status"]) == {"untimed"}, rows["message"].tolist()
     assert rows["loss_difference"].max() < 1e-6
     assert list(rows["loop"]) == ["bare", "trainer", "trainer"]
-
-
-def sharding_proof(settings: Config, name: str, folder: Path) -> dict[str, Any]:
-    """What the first of two ranks of this backend says of its sharding, after two steps."""
-    comparison = Comparison(settings, "m-cpux2")
-    comparison.shared.output.folder.mkdir(parents=True)
-    spec = replace(comparison.shared.starter.spec(name, PARITY), saves_initial_state=True)
-    with comparison.shared.starter.start_spec(spec, folder / "group") as group:
-        group.connect()
-        group.request(Build())
-        (first, _) = group.request(TrainForParity(steps=2))
-        group.end()
-    found: dict[str, Any] = first.proof["sharding"]
-    return found
-
-
-@pytest.mark.parametrize("name", ["zero1", "zero3"])
-def test_the_proof_under_deepspeed_names_trainer_its_engine_and_the_stage(name: str, tmp_path: Path) -> None:
-    found = sharding_proof(replace(config(tmp_path), backends=ZERO, grad_accum=1), name, tmp_path)
-    assert found["class"] == "deepspeed.runtime.engine.DeepSpeedEngine"
-    assert found["loop"] == "bench.worker.loops.trainer.KeepsLosses"
-    assert found["stage"] == int(name[-1])
-
-
-@pytest.mark.parametrize("name", ["trainer", "accelerate"])
-def test_the_proof_names_the_loop_and_its_version(name: str, tmp_path: Path) -> None:
-    found = sharding_proof(config(tmp_path), name, tmp_path)
-    assert found["class"].endswith("DistributedDataParallel")
-    assert found["loop"].lower().endswith("accelerator" if name == "accelerate" else "keepslosses")
-    assert found["version"].split()[0] in ("transformers", "accelerate")
+    for name in ("zero1", "zero3"):
+        found = sharding_proof(tmp_path / "results", name)
+        assert found["class"] == "deepspeed.runtime.engine.DeepSpeedEngine"
+        assert found["loop"] == "bench.worker.loops.trainer.KeepsLosses"
+        assert found["stage"] == int(name[-1])
 
 
 @pytest.mark.parametrize(
@@ -164,6 +155,7 @@ def test_a_loop_that_is_not_known_is_refused_with_those_that_are() -> None:
         compose(["device=cpu", "backend=[pytorch_trainer]", "backends.pytorch_trainer.loop=lightning"])
 
 
+@pytest.mark.exhaustive
 def test_what_a_trainer_raises_reaches_the_rank(tmp_path: Path) -> None:
     """Its thread must not leave whoever waits for a step waiting."""
     made = config(tmp_path)

@@ -1,6 +1,5 @@
 """Every method of `experiment=methods` for real, on a tiny model: gates, states, what is missing."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +14,9 @@ from bench.results import csv_files
 from bench.setup import stacks
 from bench.worker.workload.feeds import InParts, divide
 from tests.support.configs import a_config, a_model
+from tests.support.cores import two_cores
 
-pytestmark = [
-    pytest.mark.usefixtures("forked"),
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 pinned = pytest.mark.skipif(stacks.own() != "ort", reason="torchao compiles for minutes; once is enough")
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
@@ -59,7 +55,6 @@ def one_rank(folder: Path, backends: dict[str, Backend]) -> Config:
         rounds=1,
         block_seconds=0.05,
         resident="one",
-        timeout_s=300,
     )
     return replace(
         made,
@@ -91,6 +86,7 @@ def test_what_is_missing_is_unsupported_in_a_sentence_and_the_others_go_on(rows:
         assert words in str(row.message)
 
 
+@pytest.mark.exhaustive
 def test_a_mean_over_tokens_is_another_in_parts_and_that_is_seen(tmp_path: Path) -> None:
     config = one_rank(tmp_path, {"pytorch": PYTORCH, "accumulation": METHODS["accumulation"]})
     config = replace(config, model=replace(config.model, task="masked-lm"))
@@ -120,7 +116,7 @@ def test_accumulation_trains_the_same_samples_in_parts(rows: pd.DataFrame) -> No
     assert whole["global_batch"] == parts["global_batch"]
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "least", "most"),
     [

@@ -28,14 +28,14 @@ from bench.measure.stages.judging import judge_tensors
 from bench.results import csv_files
 from tests.support.configs import a_config
 
-pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.timeout(300), pytest.mark.ort]
+pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.ort]
 
 PYTORCH = Backend(engine="eager", optimizer="adamw", sharding="ddp")
 ON_DEVICE = Backend(engine="on_device", optimizer="adamw", sharding="ddp")
 
 
 def config(folder: Path, *, trained: str = "all", **changed: Any) -> Config:
-    made = a_config(folder, launches=1, rounds=2, block_seconds=0.1, timeout_s=200)
+    made = a_config(folder, launches=1, rounds=2, block_seconds=0.1)
     made = replace(
         made,
         model=replace(made.model, trained=trained),
@@ -90,7 +90,8 @@ def ask_for_parity(folder: Path, made: Config) -> tuple[dict[str, ExpectedTensor
     return written.expected, answers
 
 
-@pytest.mark.parametrize("trained", [pytest.param("all", marks=pytest.mark.long), "layers:1"])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("trained", ["all", "layers:1"])
 def test_every_gradient_is_compared_and_frozen_weights_have_none(trained: str, tmp_path: Path) -> None:
     expected, answers = ask_for_parity(tmp_path, config(tmp_path, trained=trained))
     theirs, mine = answers["pytorch"], answers["on_device"]
@@ -108,6 +109,7 @@ def test_every_gradient_is_compared_and_frozen_weights_have_none(trained: str, t
     assert read_back == pytest.approx([1e-3, 0.01, 0.9, 0.999]), "of the optimizer model's file"
 
 
+@pytest.mark.exhaustive
 def test_what_a_device_does_not_do_is_unsupported_and_the_others_go_on(tmp_path: Path) -> None:
     made = config(tmp_path, checkpointing=True)
     made = replace(made, measure=replace(made.measure, launches=0))
@@ -118,11 +120,12 @@ def test_what_a_device_does_not_do_is_unsupported_and_the_others_go_on(tmp_path:
     assert "in fp32 on one CPU rank, not with checkpointing" in rows.loc["on_device", "message"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("model", "words"),
     [
         ("beit-base", "as on a device: Could not find an implementation for ResizeGrad"),
-        pytest.param("mobilevit-small", "running statistics of a batch norm", marks=pytest.mark.long),
+        ("mobilevit-small", "running statistics of a batch norm"),
     ],
 )
 def test_a_model_that_cannot_be_trained_so_is_unsupported_in_a_sentence(

@@ -16,14 +16,13 @@ from bench.config.compose import compose
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
 from bench.measure.plan.preflight_dataset import check_model
+from bench.setup.checkout import ROOT
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
 from bench.worker.workload.settings import configuration  # noqa: E402 - it needs transformers
-
-ROOT = Path(__file__).resolve().parents[2]
 
 BERT = {
     "vocab_size": 96,

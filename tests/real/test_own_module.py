@@ -11,19 +11,17 @@ import pytest
 from bench.results import csv_files
 from bench.results.side_files import EXPORTS
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from tests.support.commands import Ran
+from tests.support.cores import two_cores
 from tests.support.exports import check_trained
 
-ROOT = Path(__file__).resolve().parents[2]
 ZERO1 = "pytorch_zero1" if stacks.own() == "modern" else "ortmodule_zero1"
 TIMED = ("pytorch", "pytorch_best", ZERO1)
 TWO_RANKS = ("pytorch", ZERO1) if stacks.own() == "modern" else ("pytorch", "ortmodule", ZERO1)
 PARTS = "pytorch_accumulation"
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"),
-]
+pytestmark = two_cores
 
 
 def bench(folder: Path, example: str, *overrides: str) -> Ran:
@@ -74,6 +72,7 @@ def test_every_backend_trains_times_and_exports_a_gpt_of_one_file(tmp_path: Path
     check_trained(exports(tmp_path))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once
 def test_two_ranks_agree_on_a_batch_norm_but_not_on_one_over_parts_of_a_micro_batch(tmp_path: Path) -> None:
     """Each rank normalises over its own micro-batches under every backend, as the reference does."""

@@ -162,6 +162,7 @@ def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, r
     assert browser.get_log("browser") == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("width", "height"), [(400, 900), (1300, 900), (1920, 1080)])
 def test_the_answer_stands_on_the_first_screen_and_everything_else_is_folded(
     browser: Any, reports: Path, width: int, height: int
@@ -186,6 +187,7 @@ def test_the_answer_stands_on_the_first_screen_and_everything_else_is_folded(
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.exhaustive
 def test_a_model_s_name_leads_to_its_comparison_and_unfolds_it(browser: Any, reports: Path) -> None:
     from selenium.webdriver.common.by import By
 
@@ -200,6 +202,7 @@ def test_a_model_s_name_leads_to_its_comparison_and_unfolds_it(browser: Any, rep
     assert "results file" in browser.find_element(By.ID, target).text
 
 
+@pytest.mark.exhaustive
 def test_a_narrow_screen_scrolls_the_tables_and_never_the_page(browser: Any, reports: Path) -> None:
     narrow = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
@@ -214,6 +217,7 @@ def test_a_narrow_screen_scrolls_the_tables_and_never_the_page(browser: Any, rep
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("scheme", "ground"), [("light", 255), ("dark", 22)])
 def test_the_page_follows_the_screen_s_theme_until_the_reader_changes_it(
     browser: Any, reports: Path, scheme: str, ground: int

@@ -23,10 +23,10 @@ from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
 from bench.measure.plan.resolve import GRADIENT_TOLERANCE
 from bench.setup import stacks
+from bench.setup.checkout import ROOT
 from tests.support.comparisons import RecordingBar
 from tests.support.configs import BACKENDS, a_config
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.cores import two_cores
 
 ALL = {
     **BACKENDS,
@@ -39,10 +39,6 @@ ENGINES = ("eager", "ortmodule") if stacks.own() == "ort" else ("eager",)
 
 pytestmark = pytest.mark.usefixtures("forked")
 
-two_cores = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores of their own"
-)
-
 
 def _deepspeed_has_fp16() -> bool:
     from deepspeed.accelerator import get_accelerator
@@ -54,9 +50,7 @@ def a_config_in(
     folder: Path, precision: Precision, names: list[str], *, grad_accum: int = 1, steps: int = 12
 ) -> Config:
     """Two CPU ranks, a learning rate that moves the loss by far more than a tolerance."""
-    config = a_config(
-        folder, parity_steps=steps, parity_tolerance=LOSS_TOLERANCE[precision.name], timeout_s=300
-    )
+    config = a_config(folder, parity_steps=steps, parity_tolerance=LOSS_TOLERANCE[precision.name])
     return dataclasses.replace(
         config,
         backends={name: ALL[name] for name in names},
@@ -68,18 +62,17 @@ def a_config_in(
 
 def a_config_of(name: str, folder: Path, precision: Precision) -> Config:
     """One backend, which is its own reference."""
-    config = a_config(folder, parity_tolerance=LOSS_TOLERANCE[precision.name], timeout_s=300)
+    config = a_config(folder, parity_tolerance=LOSS_TOLERANCE[precision.name])
     return dataclasses.replace(config, backends={name: ALL[name]}, reference=name, precision=precision)
 
 
-@pytest.mark.timeout(600)
 @two_cores
 @pytest.mark.parametrize(
     ("precision", "grad_accum", "names"),  # fp32: tests/real/test_backends.py
     [
         # A scale at which the first steps overflow, and one that doubles on the way.
         (Precision(name="fp16", initial_scale=2.0**24, growth_steps=3), 4, HERE),
-        pytest.param(Precision(name="bf16"), 4, ["pytorch", "pytorch_zero1"], marks=pytest.mark.long),
+        pytest.param(Precision(name="bf16"), 4, ["pytorch", "pytorch_zero1"], marks=pytest.mark.exhaustive),
     ],
     ids=["fp16-accumulated", "bf16-accumulated"],
 )
@@ -107,8 +100,7 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
     assert reference.losses[-1] < reference.losses[0] * 0.95
 
 
-@pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.exhaustive
 @two_cores
 def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_alone(tmp_path: Path) -> None:
     huge = Precision(name="fp16", initial_scale=2.0**40, growth_steps=1000)
@@ -147,7 +139,6 @@ def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_al
         assert one.losses == pytest.approx(other.losses, rel=1e-5)
 
 
-@pytest.mark.timeout(300)
 @two_cores
 @pytest.mark.parametrize(
     "name",
@@ -183,7 +174,7 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
     assert losses[-1] < losses[0] * 0.97
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.exhaustive
 @two_cores
 @pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
 def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
@@ -207,7 +198,7 @@ def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
         assert proof["precision"] == {"autocast": None, "updated": ["torch.float32"]}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.exhaustive
 @two_cores
 def test_deepspeed_s_own_fp16_is_unsupported_on_a_cpu_without_it(tmp_path: Path) -> None:
     if _deepspeed_has_fp16():
@@ -221,7 +212,7 @@ def test_deepspeed_s_own_fp16_is_unsupported_on_a_cpu_without_it(tmp_path: Path)
     assert caught.value.status == "unsupported"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("engine", ["eager", pytest.param("ortmodule", marks=pytest.mark.ort)])
 def test_deepspeed_s_own_fp16_scales_the_loss_and_keeps_the_gradient(engine: str) -> None:
     """In a process in which DeepSpeed is told that the CPU has fp16; torch computes in it, if slowly."""
@@ -278,7 +269,6 @@ def in_a_process(script: str, engine: str, **variables: str) -> "subprocess.Pope
     )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("engine", ["eager", pytest.param("ortmodule", marks=pytest.mark.ort)])
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_checkpointing_changes_no_loss(alone: dict[str, Any], engine: str, precision: str) -> None:
@@ -290,7 +280,6 @@ def test_checkpointing_changes_no_loss(alone: dict[str, Any], engine: str, preci
 
 
 @pytest.mark.ort
-@pytest.mark.timeout(300)
 def test_checkpointed_layers_are_really_recomputed(alone: dict[str, Any]) -> None:
     for precision in ("fp32", "fp16"):
         proof = alone["ortmodule"][f"{precision} checkpointed"]["proof"]
@@ -303,7 +292,6 @@ def test_checkpointed_layers_are_really_recomputed(alone: dict[str, Any]) -> Non
 
 
 @pytest.mark.ort
-@pytest.mark.timeout(300)
 def test_checkpointing_that_recomputes_nothing_is_a_fallback(alone: dict[str, Any]) -> None:
     status, message = alone["ortmodule"]["checkpointed in vain"]["failed"]
     assert (status, "recomputes none" in message) == ("fallback", True)
@@ -314,7 +302,6 @@ def test_checkpointing_that_recomputes_nothing_is_a_fallback(alone: dict[str, An
 
 
 @pytest.mark.ort
-@pytest.mark.timeout(300)
 def test_ort_computes_in_16_bits_what_it_is_asked_to(alone: dict[str, Any]) -> None:
     assert alone["ortmodule"]["fp16"]["proof"]["casts_to_16_bits"] > 10
     assert alone["ortmodule"]["fp32"]["proof"]["casts_to_16_bits"] == 0
@@ -324,7 +311,6 @@ def test_ort_computes_in_16_bits_what_it_is_asked_to(alone: dict[str, Any]) -> N
 
 
 @pytest.mark.ort
-@pytest.mark.timeout(300)
 def test_ort_has_no_bf16_on_a_cpu_as_the_configuration_says_beforehand(alone: dict[str, Any]) -> None:
     status, message = alone["ortmodule"]["bf16"]["failed"]
     assert status == "unsupported"
@@ -333,8 +319,8 @@ def test_ort_has_no_bf16_on_a_cpu_as_the_configuration_says_beforehand(alone: di
     assert alone["eager"]["bf16"]["losses"] == pytest.approx(alone["eager"]["fp32"]["losses"], rel=2e-2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ort
-@pytest.mark.timeout(300)
 def test_what_an_ort_kernel_refuses_only_while_it_runs_is_unsupported_too(alone: dict[str, Any]) -> None:
     status, message = alone["ortmodule"]["llama fp16"]["failed"]
     assert (status, "Split operator does not support" in message) == ("unsupported", True)

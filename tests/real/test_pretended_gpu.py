@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def parameters(function: Any) -> list[tuple[str, bool]]:
     """Names, and whether each may be left out."""

@@ -115,7 +115,7 @@ def test_of_a_shape_that_takes_very_long_a_part_is_multiplied(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["eager", pytest.param("ortmodule", marks=pytest.mark.ort)])
-def test_an_engine_s_products_are_right_and_timed_within_seconds(name: str) -> None:
+def test_an_engine_s_products_are_right_and_timed(name: str) -> None:
     engine: Any = engines.make(name)
     engine.wrap(torch.nn.Linear(2, 2), threads=1, checkpointing=False)
     for sides in ((5, 7), (3, 5, 7)):

@@ -18,7 +18,7 @@ from tests.support.compared import line_of
 from tests.support.factories import two_backends
 from tests.support.git import git, write_results
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
 SCRIPT = "bench.compare.pull_request"
 
@@ -65,12 +65,16 @@ def test_a_planted_regression_fails_and_the_summary_says_which(checkout: Path, t
     assert output.read_text() == "status=1\n"
 
 
-def test_a_measurement_of_the_same_is_no_regression(checkout: Path) -> None:
+def test_the_same_measured_again_a_new_file_and_one_that_is_gone_are_named_and_fine(checkout: Path) -> None:
     write_results(A, two_backends(seed=2))
+    write_results("machine/bench/c", two_backends(seed=2))
+    (checkout / "results" / f"{B}.csv").unlink()
     ran = run_script("--base", "HEAD")
     assert ran.returncode == 0, ran.stderr
     assert "\n\nNothing became worse beyond its tolerance.\n\n" in ran.stdout
     assert " same " in line_of(ran.stdout, "ortmodule")
+    assert "- machine/bench/c is new: no other machine has" in ran.stdout
+    assert re.search(rf"^- {B} is gone: only .* has it$", ran.stdout, re.MULTILINE)
 
 
 def test_results_that_did_not_change_need_no_comparison(checkout: Path) -> None:
@@ -79,20 +83,6 @@ def test_results_that_did_not_change_need_no_comparison(checkout: Path) -> None:
     assert "Nothing to compare: no results file that the base has was changed." in ran.stdout
     assert "the same as in" in ran.stdout
     assert "| backend |" not in ran.stdout
-
-
-def test_a_new_file_is_named_and_fine(checkout: Path) -> None:
-    write_results("machine/bench/c", two_backends(seed=2))
-    ran = run_script("--base", "HEAD")
-    assert ran.returncode == 0
-    assert "- machine/bench/c is new: no other machine has" in ran.stdout
-
-
-def test_a_file_that_is_gone_is_named_and_fine(checkout: Path) -> None:
-    (checkout / "results" / f"{B}.csv").unlink()
-    ran = run_script("--base", "HEAD")
-    assert ran.returncode == 0
-    assert re.search(rf"^- {B} is gone: only .* has it$", ran.stdout, re.MULTILINE)
 
 
 def test_files_of_different_workloads_end_with_2_under_their_name(checkout: Path) -> None:
@@ -117,22 +107,18 @@ def test_another_folder_and_other_tolerances_are_taken(checkout: Path) -> None:
 # The base revision
 
 
-def test_a_base_that_is_nowhere_is_one_sentence_with_the_remedy(checkout: Path) -> None:
-    ran = run_script("--base", "nowhere")
-    assert ran.returncode == 2
-    assert ran.stderr == ""
-    assert (
-        "The base revision nowhere is not in this checkout and cannot be fetched from origin; "
-        "check its name, and give actions/checkout `fetch-depth: 0`.\n"
-    ) in ran.stdout
-
-
-def test_without_a_pull_request_a_base_is_asked_for(checkout: Path) -> None:
-    ran = run_script()
-    assert ran.returncode == 2
-    assert "since this is no pull request; name one with --base, in the Action with its input `base`." in (
-        ran.stdout
-    )
+def test_a_base_that_is_nowhere_or_not_named_is_one_sentence_with_the_remedy(checkout: Path) -> None:
+    for arguments, sentence in (
+        (
+            ["--base", "nowhere"],
+            "The base revision nowhere is not in this checkout and cannot be fetched from origin; "
+            "check its name, and give actions/checkout `fetch-depth: 0`.\n",
+        ),
+        ([], "since this is no pull request; name one with --base, in the Action with its input `base`."),
+    ):
+        ran = run_script(*arguments)
+        assert (ran.returncode, ran.stderr) == (2, "")
+        assert sentence in ran.stdout
 
 
 def test_a_pull_request_is_compared_with_what_it_is_merged_into_even_in_a_shallow_clone(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench.launch.scratch import Scratch
+from bench.setup.checkout import ROOT
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).resolve().parents[2]
 OWNER = (
     "import time; from bench.launch.scratch import Scratch; print(Scratch().path, flush=True); time.sleep(60)"
 )

@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import textwrap
-import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,10 @@ from bench.results import csv_files
 from bench.tracking.track import track
 from tests.support.configs import a_config
 from tests.support.factories import comparison, failed
+from tests.support.processes import gone
 from tests.support.result_files import write_records
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
 
 def needs(tracker: str) -> None:
@@ -45,7 +45,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def settings(results: Path, **trackers: object) -> Track:
-    return Track(folder=str(results.parent / "tracking"), timeout_s=100, **trackers)  # type: ignore[arg-type]
+    return Track(folder=str(results.parent / "tracking"), timeout_s=1000, **trackers)  # type: ignore[arg-type]
 
 
 def test_mlflow_has_parameters_figures_of_each_backend_and_files(results: Path) -> None:
@@ -244,22 +244,18 @@ def test_a_process_that_hangs_is_ended_and_what_it_has_logged_counts(results: Pa
         answer.write_text('[{"mlflow": "here"}, {}]')
         if os.fork() == 0:
             pathlib.Path(sys.argv[0]).with_name("child").write_text(str(os.getpid()))
-        time.sleep(100)
+        time.sleep(1000)
         """,
     )
-    wanted = dataclasses.replace(settings(results, **BOTH), timeout_s=2)
-    started = time.monotonic()
+    wanted = dataclasses.replace(settings(results, **BOTH), timeout_s=5)
     outcome = track(results, wanted, hanging)
-    assert time.monotonic() - started < 20
     assert outcome.logged == ["logged to mlflow: here"]
     (sentence,) = outcome.failed
     assert sentence.startswith(
-        "wandb did not get the results (it took longer than track.timeout_s=2), which are"
+        "wandb did not get the results (it took longer than track.timeout_s=5), which are"
     )
     child = int((tmp_path / "child").read_text())
-    time.sleep(0.5)
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or " Z " in state.read_text()
+    assert gone([child])
 
 
 def test_a_process_that_crashes_is_a_sentence_for_each_tracker(results: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from bench.errors import LaunchFailed
 from bench.worker.rank.training import MOST_SKIPPED, Training
 
 
+@pytest.mark.time
 @pytest.mark.parametrize(("slowed_by", "least", "most"), [(0.0, 0.02, 0.035), (1.0, 0.04, 0.07)])
 def test_a_slowed_step_takes_longer_by_its_share(slowed_by: float, least: float, most: float) -> None:
     pytest.importorskip("torch")

@@ -20,12 +20,10 @@ from bench.measure.stages.judging import Trajectory, check_parity, check_tensors
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import Outcome
 from tests.support.configs import a_config
+from tests.support.cores import two_cores
 from tests.support.planted_faults import FAULTS, RANKS, Found, Trained
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < RANKS, reason="two ranks need two cores of their own"),
-]
+pytestmark = two_cores
 
 FAULTY = ("ddp", "zero1")
 SHARDINGS = sorted({fault.sharding for fault in FAULTS.values()})
@@ -95,6 +93,7 @@ build = Loses
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.once  # which faults are seen, the tests above show on both stacks
 def test_a_backend_that_loses_an_update_leaves_a_row_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(_INSTEAD.format(path=str(tmp_path / "adamw.py")))
@@ -106,7 +105,7 @@ def test_a_backend_that_loses_an_update_leaves_a_row_that_says_so(tmp_path: Path
                 variables = {**variables, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
             super().__init__(spec, variables=variables, **settings)
 
-    config = a_config(tmp_path, launches=0, timeout_s=200.0)
+    config = a_config(tmp_path, launches=0)
     pytorch = config.backends["pytorch"]
     config.backends = {"pytorch": pytorch, **{name: replace(pytorch, sharding=name) for name in FAULTY}}
     outcome = Outcome(config, Faulty)

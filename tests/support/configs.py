@@ -65,7 +65,7 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         "until": None,
         "most_launches": 6,
         "most_seconds": 1000.0,
-        "timeout_s": 60,
+        "timeout_s": 600,
         "wait_s": 0.0,
     }
     return Config(

@@ -18,7 +18,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def gone(pids: list[int], seconds: float = 10) -> bool:
+def gone(pids: list[int], seconds: float = 120) -> bool:
     """Whether all of them have ended within that time."""
     deadline = time.monotonic() + seconds
     while any(map(alive, pids)):
