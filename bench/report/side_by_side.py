@@ -1,5 +1,6 @@
 """Does work in forked processes, so that a report takes all cores that this process may use."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -42,6 +43,7 @@ def _start(parent: int, jobs: Sequence[Callable[[], Any]]) -> None:
     global _jobs
     _jobs = jobs
     die_with(parent)
+    gc.set_threshold(100_000)  # a figure has many objects; looking for garbage takes a sixth of its time
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal sends them to all; the parent answers
         signal.signal(number, signal.SIG_IGN)
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
 from bench.analysis.attribution import Attribution, Contribution, Fairness
@@ -151,6 +151,11 @@ class MachinePage:
             blocks += [Heading(heading, 3), rows]
         return blocks
 
+    @cached_property
+    def _about_each(self) -> list[list[Block]]:
+        """What both kinds of page say of each comparison."""
+        return [comparison_blocks(comparison) for comparison in self.collection.comparisons]
+
     def _comparisons(self, *, on_screen: bool) -> list[Block]:
         comparisons = self.collection.comparisons
         pages = self.other_pages
@@ -160,10 +165,10 @@ class MachinePage:
             *(
                 Folded(
                     _summary(comparison),
-                    [*comparison_blocks(comparison), *(_environment(comparison) if on_screen else [])],
+                    [*blocks, *(_environment(comparison) if on_screen else [])],
                     anchor=comparison.anchor,
                 )
-                for comparison in comparisons
+                for comparison, blocks in zip(comparisons, self._about_each, strict=True)
             ),
             *further,
             Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
