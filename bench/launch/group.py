@@ -43,7 +43,8 @@ def _this_node_alone(world_size: int) -> Nodes:
         count=1,
         local_name="",
         listener=listener,
-        arguments=("--standalone", f"--nproc-per-node={world_size}"),
+        # Its own default is the host's name, which may resolve to no address.
+        arguments=("--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={world_size}"),
         variables={},
         start_others=tuple,
         close=listener.close,

@@ -71,7 +71,8 @@ class BareLoop:
             self.agent = Agent(
                 sys.executable,
                 [
-                    *("--standalone", f"--nproc-per-node={self.world_size}", "--monitor-interval=2"),
+                    *("--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={self.world_size}"),
+                    "--monitor-interval=2",
                     *("-m", "bench.launch.lifeline", str(SCRIPT), str(job), str(folder)),
                 ],
                 variables=variables,
