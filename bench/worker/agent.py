@@ -137,12 +137,12 @@ class ForkedRank:
             self.pid = os.fork()
             if self.pid == 0:
                 _be_rank(work, agent=agent, orders=orders)
-            self._orders.recv(1)  # the leader of its own session now, by which it is ended
+        self._orders.recv(1)  # the leader of its own session now, by which it is ended; or nothing any more
         self._pidfd = os.pidfd_open(self.pid)
 
     def begin(self, environment: dict[str, str]) -> "ForkedRank":
         """Let it work, with these variables."""
-        with self._orders:
+        with self._orders, suppress(OSError):  # it has been killed, as its exit status will say
             self._orders.sendall(json.dumps(environment).encode() + b"\n")
         return self
 

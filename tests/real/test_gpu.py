@@ -338,7 +338,7 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "tests.support.on_any_machine"),
-            *(["--forked", str(folder)] if pretended_gpu.COUNT in os.environ else []),
+            *(["--forked"] if pretended_gpu.COUNT in os.environ else []),
             "bench",
             *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
             *("device=cuda", "device.world_size=1", "device.threads=1"),
