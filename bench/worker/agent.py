@@ -19,12 +19,12 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from bench.launch.importing import garbage_collector_off
 from bench.launch.lifeline import AGENT_VARIABLE, die_with
+from bench.worker import file_pages
 
 
 def tell(report: int, **what: Any) -> None:
@@ -33,10 +33,12 @@ def tell(report: int, **what: Any) -> None:
         os.write(report, json.dumps(what).encode() + b"\n")
 
 
-def run_agent(settings: int, log: int, report: int, *, parent: int, imported: float) -> NoReturn:
+def run_agent(
+    settings: int, log: int, report: int, *, parent: int, imported: float, pages: file_pages.Pages
+) -> NoReturn:
     """Be the agent of a group until the process ends; ranks that failed by themselves are reported.
 
-    `imported` are the seconds of what its parent has imported.
+    `imported` are the seconds of what its parent has imported, and `pages` what that uses of files.
     """
     status = 1
     ranks: list[ForkedRank] = []
@@ -53,6 +55,7 @@ def run_agent(settings: int, log: int, report: int, *, parent: int, imported: fl
         os.sched_setaffinity(0, order["cores"])
         tempfile.tempdir = None  # TMPDIR is another one now
         if order["spec"]:
+            file_pages.map_in(pages)
             ranks += fork_ranks(Path(order["spec"]), imported)
         status = run_torchrun(order["arguments"], report, ranks)
     except BaseException:  # such as that torch cannot be imported
@@ -112,7 +115,13 @@ def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
         print(f"ranks of {spec.backend} are not forked, but programs of their own: {why}", flush=True)
         return []
     gc.freeze()
-    return [ForkedRank(partial(run, spec, spec_path, imported=imported)) for _ in spec.cores]
+    pages = file_pages.find()
+
+    def work() -> None:
+        file_pages.map_in(pages)
+        run(spec, spec_path, imported=imported)
+
+    return [ForkedRank(work) for _ in spec.cores]
 
 
 def find_obstacle() -> str:

@@ -58,6 +58,10 @@ def parent_of_ranks(group: Group) -> int:
     return parent_of(agent)
 
 
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def address_of_libc(pid: int) -> str:
     maps = Path(f"/proc/{pid}/maps").read_text()
     return next(line.partition("-")[0] for line in maps.splitlines() if re.search(r"/libc[.-]", line))
@@ -100,6 +104,8 @@ def test_the_imports_are_made_before_a_rank_begins_and_count_as_its_set_up(group
     assert imported["pytorch_zero1"] > imported["pytorch"] + 0.1, "DeepSpeed is imported for itself alone"
     maps = {group: Path(f"/proc/{group.pids[0]}/maps").read_text() for group in groups}
     assert all("libtorch_cpu" in each for each in maps.values())
+    parent = resident_bytes(parent_of_ranks(groups[0]))
+    assert all(resident_bytes(pid) > parent for pid in groups[0].pids.values()), "with its libraries' files"
     for group in groups:
         assert "not forked" not in group.log_tail()
 
