@@ -130,7 +130,7 @@ def find_obstacle() -> str:
     if threads > 1:
         return f"what was imported has started threads ({threads - 1}), which they would not have"
     torch = sys.modules.get("torch")
-    if torch is not None and (torch.cuda.is_initialized() or torch.cuda._is_in_bad_fork()):
+    if torch is not None and (torch.cuda._initialized or torch.cuda._is_in_bad_fork()):
         return "what was imported has asked CUDA for a device, which they could not do again"
     return ""
 

@@ -329,6 +329,8 @@ def bench(folder: Path, *overrides: str) -> tuple[str, pd.DataFrame]:
     done = start(folder, *overrides)
     printed, _ = done.communicate()
     assert done.returncode == 0, printed
+    logs = {path: path.read_text() for path in (folder / "results").rglob("log.txt")}
+    assert not [path for path, log in logs.items() if "are not forked" in log]
     return printed, rows_in(folder)
 
 
