@@ -79,12 +79,12 @@ DTYPES = {
     "loss_scale": REAL,  # at the block's end; blank: the loss is not scaled
     "skipped_steps": WHOLE,  # of the block, since gradients overflowed; blank: the loss is not scaled
     "setup_s": REAL,  # from here to warm_up_settled: of the launch; slowest rank
-    "import_s": REAL,  # of setup_s, until all libraries were imported, and before there was a model
+    "import_s": REAL,  # of setup_s, until all libraries were imported; what was before the fork included
     "first_step_s": REAL,
     "warm_up_s": REAL,
     "warm_up_steps": WHOLE,
     "warm_up_settled": WHOLE,  # 1 or 0
-    "setup_cpu_seconds": REAL,  # sum of all ranks
+    "setup_cpu_seconds": REAL,  # sum of all ranks, without what was imported before they were forked
     "first_step_cpu_seconds": REAL,
     "setup_host_peak_mib": REAL,  # highest rank or device, like all peaks
     "first_step_host_peak_mib": REAL,

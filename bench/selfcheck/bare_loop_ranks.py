@@ -18,7 +18,7 @@ from bench.config import sizes
 from bench.config.identity import environment_settings
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
-from bench.launch.local_ranks import Agent
+from bench.launch.agents import Agent
 from bench.machine.variables import worker_variables
 from bench.worker.workload import tasks  # without a framework: names, and batches from numpy's generator
 from bench.worker.workload.synthetic import synthetic

@@ -1,9 +1,10 @@
-"""`python -m bench.worker SPEC.json`, started by torch elastic: one rank of a worker group."""
+"""One rank of a worker group: forked by `bench.worker.agent`, or `python -m bench.worker SPEC.json`."""
 
 import os
 import resource
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from bench.config.choices import ON_DEVICE
 from bench.launch.channel import connect
@@ -15,11 +16,11 @@ from bench.worker.rank.rank import Rank, serve
 from bench.worker.rank.torch_rank import TorchRank
 
 
-def main() -> None:
-    """Pin this process to its cores before anything makes threads, then serve."""
-    die_with(int(os.environ[AGENT_VARIABLE]))
-    spec_path = Path(sys.argv[1])
-    spec = WorkerSpec.load(spec_path)
+def run(spec: WorkerSpec, spec_path: Path, *, imported: float = 0.0) -> NoReturn:
+    """Pin this process to its cores before anything makes threads, then serve until the process ends.
+
+    `imported` are the seconds of the imports that were made for it before it was forked.
+    """
     local_rank = int(os.environ["LOCAL_RANK"])
     os.sched_setaffinity(0, spec.cores[local_rank])
     if spec.memory_limit_bytes is not None:
@@ -32,6 +33,7 @@ def main() -> None:
         if spec.engine == ON_DEVICE
         else TorchRank(spec, rank=rank, local_rank=local_rank)
     )
+    made.imported = imported
     status = serve(channel, made)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -41,4 +43,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    die_with(int(os.environ[AGENT_VARIABLE]))
+    run(WorkerSpec.load(Path(sys.argv[1])), Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Agents of torch elastic: forked from one process, each with variables, a log and an end of its own."""
+"""Agents of torch elastic: forked from a parent, each with variables, a log and an end of its own."""
 
 import os
 import signal
@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 import pytest
 
-from bench.launch.local_ranks import Agent
+from bench.launch.agents import Agent, keep_parents
+from bench.launch.channel import TOKEN_VARIABLE
 from bench.setup.checkout import ROOT
 from tests.support.processes import alive, descendants, gone
 
@@ -69,12 +70,14 @@ def test_each_has_variables_cores_and_a_log_of_its_own(starter: Starter) -> None
     allowed = os.sched_getaffinity(0)
     long = dict.fromkeys("ABC", "x" * 100_000)  # together more than a socket takes at once
     red = starter.start(script, variables={"COLOUR": "red", **long})
+    same = starter.start("exit 0", variables={"COLOUR": "red", **long, "TMPDIR": "/", TOKEN_VARIABLE: "its"})
     try:
         os.sched_setaffinity(0, {min(allowed)})
         blue = starter.start(script, variables={"COLOUR": "blue"})
     finally:
         os.sched_setaffinity(0, allowed)
-    assert parent_of(red.pid) == parent_of(blue.pid) != os.getpid()
+    assert parent_of(red.pid) == parent_of(same.pid) != os.getpid()
+    assert parent_of(blue.pid) not in (parent_of(red.pid), os.getpid()), "an import may have read its colour"
     assert red.wait() == blue.wait() == 0
     assert starter.said(red) == f"colour=red, length=100000100000100000, {cores(allowed)}\n"
     assert starter.said(blue) == f"colour=blue, length=000, {cores({min(allowed)})}\n"
@@ -122,6 +125,27 @@ def test_without_the_process_that_forked_them_all_end_and_later_ones_get_another
     later = starter.start("exit 0")
     assert later.wait() == 0
     assert parent_of(starter.start("sleep 60").pid) != forking
+
+
+def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -> None:
+    first, last = starter.start("sleep 60"), starter.start("sleep 60")
+    parent = parent_of(first.pid)
+    first.kill()
+    assert first.wait(10) == -signal.SIGKILL
+    assert alive(parent)
+    last.kill()
+    assert last.wait(10) == -signal.SIGKILL
+    assert not Path(f"/proc/{parent}").exists()
+    with keep_parents():
+        first = starter.start("sleep 60")
+        parent = parent_of(first.pid)
+        first.kill()
+        first.wait(10)
+        assert parent_of(starter.start("sleep 60").pid) == parent
+        starter.agents[-1].kill()
+        starter.agents[-1].wait(10)
+        assert alive(parent)
+    assert not Path(f"/proc/{parent}").exists()
 
 
 def test_one_whose_python_has_no_torch_says_so_in_its_log(starter: Starter) -> None:

@@ -32,7 +32,7 @@ def bench(folder: Path, *overrides: str, cores: set[int] | None = None, **variab
     done = subprocess.run(
         [
             *on_cores(cores or os.sched_getaffinity(0)),
-            *(sys.executable, "-m", "tests.support.on_any_machine", "--forked", str(folder), "bench"),
+            *(sys.executable, "-m", "tests.support.on_any_machine", "--forked", "bench"),
             f"hydra.searchpath=[file://{ROOT}/tests/conf]",
             *("device=cpu", "measure=quick", "measure.launches=1", "measure.block_seconds=0.2"),
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),

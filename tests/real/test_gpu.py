@@ -328,6 +328,8 @@ def bench(folder: Path, *overrides: str) -> tuple[str, pd.DataFrame]:
     done = start(folder, *overrides)
     printed, _ = done.communicate()
     assert done.returncode == 0, printed
+    logs = {path: path.read_text() for path in (folder / "results").rglob("log.txt")}
+    assert not [path for path, log in logs.items() if "are not forked" in log]
     return printed, rows_in(folder)
 
 
@@ -337,7 +339,7 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "tests.support.on_any_machine"),
-            *(["--forked", str(folder)] if pretended_gpu.COUNT in os.environ else []),
+            *(["--forked"] if pretended_gpu.COUNT in os.environ else []),
             "bench",
             *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
             *("device=cuda", "device.world_size=1", "device.threads=1"),

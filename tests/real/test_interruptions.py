@@ -77,7 +77,7 @@ def test_ctrl_c_in_the_profiles_ends_with_0_and_why_adds_them_without_measuring_
     assert not breakdown.exists()
     assert "profiled step:" not in page.read_text()
     before = results.read_bytes()
-    forked = ("tests.support.on_any_machine", "--forked", str(folder))
+    forked = ("tests.support.on_any_machine", "--forked")
     why = [sys.executable, "-m", *forked, "bench.why", str(results)]
     done = subprocess.run([*why, f"reports_dir={folder}/reports"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, results.read_bytes()) == (0, before), done.stderr

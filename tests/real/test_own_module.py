@@ -28,7 +28,7 @@ def bench(folder: Path, example: str, *overrides: str) -> Ran:
     """Run the command from the examples' folder, so that the module is found from there."""
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "tests.support.on_any_machine", "--forked", str(folder), "bench"),
+            *(sys.executable, "-m", "tests.support.on_any_machine", "--forked", "bench"),
             f"model.module={example}",
             *("device=cpu", "measure.wait_s=0", "micro_batch=4", "after=export"),
             *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),

@@ -26,6 +26,7 @@ from tests.support.comparisons import cells_of
 from tests.support.processes import alive
 
 VICTIMS = ("coordinator", "agent", "rank")
+PARENT = "bench.worker.parent"  # what forks agents, and they their ranks
 SECONDS_TO_END = 120.0
 """After the kill of a coordinator, or after its end: a process that is left then stays for good."""
 
@@ -219,26 +220,27 @@ def rounds_in(rows: pd.DataFrame) -> int:
 
 def family(pid: int) -> set[int]:
     """A process and all below it."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return set()
-    return {pid}.union(*(family(int(child)) for child in children))
+    return {pid}.union(*map(family, children(pid)))
 
 
 def of_kind(kind: str, coordinator: int) -> list[int]:
     """The coordinator, its agents or their ranks."""
     if kind == "coordinator":
         return [coordinator]
-    module = {"agent": "bench.launch.torchrun_agent", "rank": "bench.worker"}[kind]
-    running = [pid for pid in family(coordinator) - {coordinator} if runs(pid, module)]
-    if kind == "agent":  # below the process that forks them
-        return [pid for pid in running if any(pid in family(other) - {other} for other in running)]
-    return running
+    agents = [agent for parent in children(coordinator) if runs(parent, PARENT) for agent in children(parent)]
+    return agents if kind == "agent" else [rank for agent in agents for rank in children(agent)]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started or forked, and that it has not reaped."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def runs(pid: int, module: str) -> bool:
-    """Whether a process was started as `python -m module`, and not by one that was (they all hold both)."""
+    """Whether a process was started as `python -m module`; one that it has forked looks alike."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except OSError:

@@ -6,9 +6,9 @@ runs a program of the harness like `python -m`, in a process in which the limit 
 of the cores is lifted. What they took is still in the rows; only the verdict `invalid` is not passed on it.
 What a comparison must do about such blocks is tested without any load, in tests/unit.
 
-    python -m tests.support.on_any_machine --forked FOLDER bench device=cpu …
+    python -m tests.support.on_any_machine --forked bench device=cpu …
 
-forks the ranks, too (tests/support/fork_server.py), from processes whose start lies in that folder.
+lets all launches fork their ranks from the same processes, too (`forked_ranks`).
 """
 
 import math
@@ -16,12 +16,12 @@ import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
+from bench.launch import agents
 from bench.results import validity
-from tests.support.fork_server import forked_ranks
+from tests.support import pretended_gpu
 
 
 @contextmanager
@@ -32,10 +32,25 @@ def accepted() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def forked_ranks() -> Iterator[None]:
+    """In this process all groups share the processes that have imported everything: it saves the imports.
+
+    How these begin and end with a launch is shown by tests/real/test_parents.py.
+    """
+    no_import_reads = (
+        "PYTEST_CURRENT_TEST",
+        *(pretended_gpu.FOLDER, pretended_gpu.MEMORY, pretended_gpu.FAULTS, "CUDA_HOME"),
+    )
+    with pytest.MonkeyPatch.context() as patched, agents.keep_parents():
+        patched.setattr(agents, "OF_ONE_GROUP", (*agents.OF_ONE_GROUP, *no_import_reads))
+        yield
+
+
 if __name__ == "__main__":
     del sys.argv[0]
     with accepted(), ExitStack() as stack:
         if sys.argv[0] == "--forked":
-            stack.enter_context(forked_ranks(Path(sys.argv[1])))
-            del sys.argv[:2]
+            stack.enter_context(forked_ranks())
+            del sys.argv[0]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

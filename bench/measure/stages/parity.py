@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.errors import LaunchFailed
+from bench.launch.agents import keep_parents
 from bench.launch.messages import (
     A,
     Build,
@@ -62,6 +63,7 @@ class Parity(Stage):
         rounds = [any(self._rounds(name) for name in side) for side in self.shared.sides(self.shared.names)]
         return {"parity": len(rounds) + sum(rounds)}
 
+    @keep_parents()
     def run(self, names: Sequence[str]) -> list[str]:
         """Train and compare these backends, the reference first; the names of those that passed."""
         for side_by_side in self.shared.sides(names):

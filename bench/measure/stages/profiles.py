@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from bench.errors import LaunchFailed
+from bench.launch.agents import keep_parents
 from bench.launch.group import Group
 from bench.launch.messages import FinishProfile, ProfileSteps, TimeBlock
 from bench.measure.groups.running import RunningGroups
@@ -75,6 +76,7 @@ class Profiles(Stage):
             "profile": a_round * self._rounds(step) / MOST_ROUNDS,  # as many are expected
         }
 
+    @keep_parents()
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Profile these backends, unless they have been."""
         if not names or not self.is_missing():

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench.errors import LaunchFailed, UserError
+from bench.launch.agents import keep_parents
 from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import describe_takers
 from bench.measure.groups.busy_cores import describe_repeats, largest_takers, lost_rounds
@@ -184,6 +185,7 @@ class TimedLaunches(Stage):
             "block": launches * self.shared.measure.rounds * backends,
         }
 
+    @keep_parents()
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
         """Time these backends: side by side, or one after the other."""
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)

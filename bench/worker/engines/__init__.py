@@ -3,6 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -61,9 +62,14 @@ class TorchEngine(ABC):
         return lambda: multiply(left, transposed, out=result)
 
 
+def load(name: str, options: Mapping[str, Any]) -> ModuleType:
+    """The module of the engine called `name`, imported with the variables that its options mean."""
+    os.environ.update(engine_variables(name, options))
+    return load_choice("engines", name)
+
+
 def make(name: str, options: Mapping[str, Any] | None = None) -> TorchEngine:
     """The engine called `name` with its options, some of which it reads from this process's environment."""
-    os.environ.update(engine_variables(name, options or {}))
-    engine: TorchEngine = load_choice("engines", name).Engine()
+    engine: TorchEngine = load(name, options or {}).Engine()
     engine.options = dict(options or {})
     return engine

@@ -99,6 +99,8 @@ class Rank(ABC):
 
     training: AnyTraining
 
+    imported = 0.0  # seconds of imports that were made for this rank before it was forked
+
     refusals: ClassVar[Mapping[str, str]] = {}  # why there is no method for a request, by the request's name
 
     def __init__(
@@ -141,10 +143,11 @@ class Rank(ABC):
         training = self.training
         training.synchronize()
         training.barrier()
-        seconds = self.clock() - start
+        seconds = self.clock() - start + self.imported
         figures = self._figures(seconds)
         keep_from_the_collector()
-        return messages.Built(**figures, **training.facts, import_seconds=training.imported_at - start)
+        imports = training.imported_at - start + self.imported
+        return messages.Built(**figures, **training.facts, import_seconds=imports)
 
     def first_step(self) -> messages.FirstStepTaken:
         """The first step: export, compilation and allocation happen here."""

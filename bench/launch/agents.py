@@ -1,0 +1,204 @@
+"""Torch elastic's agents (torchrun), and the processes that fork them, in which everything is imported once.
+
+A parent (`bench.worker.parent`) lives as long as agents that it has forked, and so no longer than its launch:
+the next launch begins with another address layout and another allocator.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
+
+OF_ONE_GROUP: tuple[str, ...] = (SOCKET_VARIABLE, TOKEN_VARIABLE, "TMPDIR")
+"""Variables that are another group's otherwise and that no import reads; a parent has none of them.
+
+What differs in any other has another parent, so that no import ever reads what a rank has otherwise.
+"""
+
+MOST_IDLE = 4
+"""Parents that `keep_parents` keeps although nothing that they have forked runs: each has 400 MiB."""
+
+_parents: dict[object, "_Parent"] = {}
+"""Those that may fork more agents; the one whose last agent has ended last stands at the end."""
+
+_keepers = 0  # how many `keep_parents` there are now
+
+
+class _Parent:
+    """Starts on construction; `log` gets what its imports print."""
+
+    def __init__(
+        self, interpreter: str, variables: Mapping[str, str], architecture: str | None, log: BinaryIO
+    ) -> None:
+        self.agents = 0  # that it has forked and that have not ended
+        self.orders, its_end = socket.socketpair()
+        with its_end:
+            self.process = subprocess.Popen(
+                [
+                    *(interpreter, "-m", "bench.worker.parent", str(os.getpid())),
+                    *([] if architecture is None else [architecture]),
+                ],
+                env=dict(variables),
+                stdin=its_end.fileno(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
+            )
+
+    def end(self) -> None:
+        """End it, and with it all that it has forked."""
+        self.orders.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def _find_parent(
+    interpreter: str, variables: Mapping[str, str], architecture: str | None, log: BinaryIO
+) -> _Parent:
+    """The parent with these variables that has imported this, started if there is none."""
+    shared = {name: value for name, value in variables.items() if name not in OF_ONE_GROUP}
+    key = (interpreter, architecture, tuple(sorted(shared.items())))
+    if key not in _parents or _parents[key].process.poll() is not None:
+        _parents[key] = _Parent(interpreter, shared, architecture, log)
+    return _parents[key]
+
+
+def _end_idle(most: int) -> None:
+    """End the parents of which nothing runs, but for so many of the last."""
+    idle = [key for key, parent in _parents.items() if not parent.agents]
+    for key in idle[: max(0, len(idle) - most)]:
+        _parents.pop(key).end()
+
+
+@contextmanager
+def keep_parents() -> Iterator[None]:
+    """Let parents live until the end of the `with` block: groups in it that follow each other share them."""
+    global _keepers
+    _keepers += 1
+    try:
+        yield
+    finally:
+        _keepers -= 1
+        if not _keepers:
+            _end_idle(0)
+
+
+class Agent:
+    """Torch elastic's agent of one group; has the methods of `subprocess.Popen` that are needed.
+
+    Starts on construction.
+
+    Args:
+        interpreter: the Python that runs torchrun.
+        arguments: torchrun's, the program that it starts included.
+        variables: all environment variables, of the ranks, too.
+        log: where agent and ranks write.
+        spec: of ranks that are forked in that program's place; None if it is to be started.
+        architecture: of their model, in transformers' words; empty if there is none.
+
+    Raises:
+        OSError: there is no process or no pipe, or the process that should fork it is just ending.
+    """
+
+    def __init__(
+        self,
+        interpreter: str,
+        arguments: Sequence[str],
+        *,
+        variables: Mapping[str, str],
+        log: BinaryIO,
+        spec: Path | None = None,
+        architecture: str = "",
+    ) -> None:
+        self.returncode: int | None = None  # below 0 the signal that killed it; None while it runs
+        self.exits: dict[int, int] = {}  # by rank, the exit statuses of those that failed by themselves
+        self._pid = 0
+        self._unread = b""
+        self._parent = _find_parent(interpreter, variables, architecture if spec else None, log)
+        order = {
+            "arguments": list(arguments),
+            "variables": dict(variables),
+            "cores": sorted(os.sched_getaffinity(0)),
+            "spec": spec and str(spec),
+        }
+        report, its_end = os.pipe()
+        self._report = os.fdopen(report, "rb", buffering=0)
+        # A file without a name, since variables may be secret and long.
+        with os.fdopen(its_end, "wb"), tempfile.TemporaryFile() as settings:
+            settings.write(json.dumps(order).encode())
+            settings.seek(0)
+            socket.send_fds(self._parent.orders, [b"."], [settings.fileno(), log.fileno(), its_end])
+        self._parent.agents += 1
+
+    @property
+    def pid(self) -> int:
+        """The agent's process id, for which this waits until it has been forked; 0 if it never was."""
+        while not self._pid and self.returncode is None:
+            self._read(None)
+        return self._pid
+
+    def poll(self) -> int | None:
+        """Return the exit status if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended, and return its exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: it runs after `timeout` seconds.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.returncode is None:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if not self._read(left) and left == 0:
+                raise subprocess.TimeoutExpired("torchrun", timeout or 0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None and not self._pid and self._parent.agents == 1:
+            self._parent.process.kill()  # which still imports, for nobody else: that may take seconds
+        elif self.returncode is None and self.pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it by force."""
+        self.send_signal(signal.SIGKILL)
+
+    def _read(self, seconds: float | None) -> bool:
+        """Read what is reported within so many seconds, None for any time; False if that is nothing."""
+        if not select.select([self._report], [], [], seconds)[0]:
+            return False
+        if chunk := self._report.read(1 << 16):
+            *lines, self._unread = (self._unread + chunk).split(b"\n")
+            for line in lines:
+                reported = json.loads(line)
+                self._pid = reported.get("pid", self._pid)
+                self.exits |= {int(rank): status for rank, status in reported.get("ranks", {}).items()}
+                self.returncode = reported.get("agent")
+        else:  # the process that forked it has ended, and it with that
+            self.returncode = self._parent.process.wait()
+        if self.returncode is not None:
+            self._report.close()
+            self._parent.agents -= 1
+            for key in [key for key, parent in _parents.items() if parent is self._parent]:
+                _parents[key] = _parents.pop(key)
+            _end_idle(MOST_IDLE if _keepers else 0)
+        return True

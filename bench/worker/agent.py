@@ -1,0 +1,194 @@
+"""Torch elastic's agent of one group (torchrun), whose ranks are forked before it begins.
+
+Torch elastic can fork functions by itself, but not so: it tells of one rank that failed, whichever it finds
+first, where the cause is another one that was killed. And its store and its heartbeat are threads by then,
+whose locks and sockets the ranks would inherit. So here it starts programs, as ever, and for each of them it
+is handed a rank that is there and waits for its environment (torch 2.6.0 and 2.13.0 alike).
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bench.launch.importing import garbage_collector_off
+from bench.launch.lifeline import AGENT_VARIABLE, die_with
+from bench.worker import file_pages
+
+
+def tell(report: int, **what: Any) -> None:
+    """Write a line into an agent's report; a coordinator that has closed the agent reads none."""
+    with suppress(BrokenPipeError):
+        os.write(report, json.dumps(what).encode() + b"\n")
+
+
+def run_agent(
+    settings: int, log: int, report: int, *, parent: int, imported: float, pages: file_pages.Pages
+) -> NoReturn:
+    """Be the agent of a group until the process ends; ranks that failed by themselves are reported.
+
+    `imported` are the seconds of what its parent has imported, and `pages` what that uses of files.
+    """
+    status = 1
+    ranks: list[ForkedRank] = []
+    try:
+        os.setsid()
+        die_with(parent)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        with open(settings, encoding="utf-8") as file:
+            order = json.load(file)
+        os.environ.clear()
+        os.environ.update(order["variables"], **{AGENT_VARIABLE: str(os.getpid())})
+        os.sched_setaffinity(0, order["cores"])
+        tempfile.tempdir = None  # TMPDIR is another one now
+        if order["spec"]:
+            file_pages.map_in(pages)
+            ranks += fork_ranks(Path(order["spec"]), imported)
+        status = run_torchrun(order["arguments"], report, ranks)
+    except BaseException:  # such as that torch cannot be imported
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for rank in ranks:  # torch elastic has ended those that it knows of
+            rank.end()
+        if status < 0:
+            signal.signal(-status, signal.SIG_DFL)
+            os.kill(os.getpid(), -status)
+        os._exit(status)
+
+
+def run_torchrun(arguments: list[str], report: int, ranks: list["ForkedRank"]) -> int:
+    """Run torchrun with these arguments; its exit status, below 0 the signal that ended it."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
+    from torch.distributed.run import main as torchrun
+
+    def end(number: int, _: object) -> NoReturn:  # until torch elastic has a handler of its own
+        raise SignalException("ended", signal.Signals(number))
+
+    if ranks:
+        signal.signal(signal.SIGTERM, end)
+        SubprocessHandler._popen = lambda handler, _, env: ranks[handler.local_rank_id].begin(env)
+    try:
+        torchrun(arguments)
+    except SignalException as caught:  # the coordinator's way to end a group: no cause for a traceback
+        return -caught.sigval
+    except ChildFailedError as error:
+        tell(report, ranks={rank: failure.exitcode for rank, failure in error.failures.items()})
+        return 1
+    return 0
+
+
+def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
+    """The group's ranks on this node; none if they cannot be forked: then they are programs, as the log says.
+
+    What this backend alone needs is imported first, so that no other one's ranks have it in memory; but not
+    where there is a GPU, since DeepSpeed and ONNX Runtime ask for it at once, and CUDA survives no fork.
+    Nor is a loop: what transformers' Trainer imports starts a thread.
+    """
+    from bench.launch.spec import WorkerSpec
+    from bench.worker.__main__ import run
+
+    spec = WorkerSpec.load(spec_path)
+    begun = time.process_time()
+    with garbage_collector_off(), suppress(Exception):  # a rank tries again, and reports why it fails
+        from bench.worker import engines, load_choice
+
+        if spec.device == "cpu":
+            engines.load(spec.engine, spec.engine_options)
+            load_choice("sharding", spec.sharding)
+    imported += time.process_time() - begun
+    if why := find_obstacle():
+        print(f"ranks of {spec.backend} are not forked, but programs of their own: {why}", flush=True)
+        return []
+    gc.freeze()
+    pages = file_pages.find()
+
+    def work() -> None:
+        file_pages.map_in(pages)
+        run(spec, spec_path, imported=imported)
+
+    return [ForkedRank(work) for _ in spec.cores]
+
+
+def find_obstacle() -> str:
+    """Why a process that is forked from this one would not be whole; empty if it will be."""
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    if threads > 1:
+        return f"what was imported has started threads ({threads - 1}), which they would not have"
+    torch = sys.modules.get("torch")
+    if torch is not None and (torch.cuda._initialized or torch.cuda._is_in_bad_fork()):
+        return "what was imported has asked CUDA for a device, which they could not do again"
+    return ""
+
+
+class ForkedRank:
+    """A rank that does `work` after `begin`; to torch elastic it is the `subprocess.Popen` of a program."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.returncode: int | None = None
+        agent = os.getpid()
+        self._orders, orders = socket.socketpair()
+        with orders:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _be_rank(work, agent=agent, orders=orders)
+        self._orders.recv(1)  # the leader of its own session now, by which it is ended; or nothing any more
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def begin(self, environment: dict[str, str]) -> "ForkedRank":
+        """Let it work, with these variables."""
+        with self._orders, suppress(OSError):  # it has been killed, as its exit status will say
+            self._orders.sendall(json.dumps(environment).encode() + b"\n")
+        return self
+
+    def poll(self) -> int | None:
+        """Its exit status if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status once it has ended; `subprocess.TimeoutExpired` if it still runs then."""
+        if self.returncode is None:
+            if not select.select([self._pidfd], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a rank", timeout or 0)
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    def end(self) -> None:
+        """End it by force if it still runs; nobody else would reap it."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.wait()
+
+
+def _be_rank(work: Callable[[], object], *, agent: int, orders: socket.socket) -> NoReturn:
+    """Wait for the variables, and work."""
+    try:
+        os.setsid()
+        die_with(agent)
+        orders.send(b".")
+        with orders, orders.makefile() as line:
+            environment = json.loads(line.readline())
+        os.environ.clear()
+        os.environ.update(environment)
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed()  # as in a new process: Python's own generator begins anew by itself
+        work()
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
