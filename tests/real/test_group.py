@@ -211,3 +211,46 @@ def test_a_process_state_in_words() -> None:
         process.kill()
         process.wait()
     assert fate.state(process.pid) == "has ended"
+
+
+NAMELESS = """
+import socket, sys
+from pathlib import Path
+from bench.launch.messages import Build
+from bench.measure.comparison import Comparison
+from bench.measure.plan.plans import PARITY
+from tests.support.configs import a_config
+try:
+    socket.gethostbyname(socket.gethostname())
+except OSError:
+    with Comparison(a_config(Path(sys.argv[1])), "m-cpux2").shared.starter.start("pytorch", PARITY) as group:
+        group.connect()
+        group.request(Build())
+        print("they have met")
+"""
+
+
+def test_ranks_meet_on_a_host_whose_name_has_no_address(tmp_path: Path) -> None:
+    """As in a bare container; torch elastic's own default would wait for it for five minutes."""
+    renamed = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--uts",
+        "sh",
+        "-c",
+        'hostname no-address && exec "$@"',
+        "-",
+    ]
+    try:
+        subprocess.run([*renamed, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no name of its own can be given to a process here: {error}")
+    done = subprocess.run(
+        [*renamed, sys.executable, "-c", NAMELESS, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "they have met\n", done.stderr
