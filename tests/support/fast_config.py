@@ -16,6 +16,9 @@ from omegaconf import DictConfig, _utils, base, grammar_parser
 from bench.machine import hardware
 from bench.setup import stacks
 
+SHIPPED = 3
+"""Places of files without a folder of the user's: Hydra's own, conf/, and the schema."""
+
 
 def parse_once() -> None:
     """Parse and combine everything once in this process, and read YAML by libyaml."""
@@ -37,18 +40,17 @@ def _combine_once() -> None:
     def create_once(
         repo: Any, config_name: str, overrides_list: Any, prepend_hydra: bool, skip_missing: bool
     ) -> DefaultsList:
+        places = [source.path for source in repo.get_sources()]
+        if len(places) > SHIPPED:
+            return create(repo, config_name, overrides_list, prepend_hydra, skip_missing)
         given = Overrides(repo=repo, overrides_list=overrides_list)
         values = {id(override) for override in given.config_overrides}
         groups = [override.input_line for override in overrides_list if id(override) not in values]
-        places = [source.path for source in repo.get_sources()]
         # What the defaults of conf/config.yaml ask of the machine, which tests pretend.
         machine = (hardware.default_device(), stacks.own(), hardware.default_precision("cuda"))
         key = (*places, config_name, prepend_hydra, skip_missing, *groups, *machine)
-        if len(places) > SHIPPED or key not in lists:
-            made = create(repo, config_name, overrides_list, prepend_hydra, skip_missing)
-            if len(places) > SHIPPED:
-                return made
-            lists[key] = made
+        if key not in lists:
+            lists[key] = create(repo, config_name, overrides_list, prepend_hydra, skip_missing)
         known = lists[key]
         return DefaultsList(
             defaults=known.defaults,
@@ -66,7 +68,3 @@ def _combine_once() -> None:
 
     config_loader_impl.create_defaults_list = create_once
     loader._compose_config_from_defaults_list = put_together_once
-
-
-SHIPPED = 3
-"""Places of files without a folder of the user's: Hydra's own, conf/, and the schema."""

@@ -1,6 +1,7 @@
 """Results files that are refused, with the reason and the remedy."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,9 +61,10 @@ def test_a_file_that_is_something_else_is_refused(saved: Path, content: bytes) -
         ({"overrides": "seed=3"}, "overrides is no list in JSON"),
         ({"overrides": '{"seed": 3}'}, "overrides is no list in JSON"),
         ({"status": "invalid", "message": "other processes had it"}, "an invalid block lacks its cause"),
+        ({"attempt": None}, "a measured row lacks its figures"),
     ],
 )
-def test_a_file_whose_facts_cannot_be_read_is_refused(saved: Path, changes: dict[str, str], why: str) -> None:
+def test_a_file_whose_facts_cannot_be_read_is_refused(saved: Path, changes: dict[str, Any], why: str) -> None:
     write_rows(saved, csv_files.read(saved).assign(**changes).to_dict("records"))
     assert why in refused(saved)
 

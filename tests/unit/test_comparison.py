@@ -372,8 +372,20 @@ def launches_of(run: Simulated) -> int:
     return max(int(row["launch"]) for row in run.rows)
 
 
-def test_without_a_goal_there_are_as_many_launches_as_were_asked_for(tmp_path: Path) -> None:
-    assert launches_of(Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.2}}})) == 2
+@pytest.mark.parametrize(
+    ("slower", "settings", "launches"),
+    [
+        (1.2, {}, 2),  # no goal: as many as were asked for
+        (1.0, {"until": 0.01}, 2),  # a goal that is reached already
+        (1.5, {"until": 0.001, "most_launches": 4}, 4),  # the cap
+        (1.0, {"until": 0.2, "launches": 1}, 2),  # one launch is never narrow enough
+    ],
+)
+def test_launches_are_added_only_towards_a_goal_and_up_to_their_cap(
+    tmp_path: Path, slower: float, settings: dict[str, Any], launches: int
+) -> None:
+    run = Simulated(tmp_path, {"ortmodule": {"launches": {1: slower}}}, **settings)
+    assert launches_of(run) == launches
 
 
 def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path) -> None:
@@ -387,15 +399,6 @@ def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path
     assert reached <= 0.01 < before
 
 
-def test_a_goal_already_reached_adds_nothing(tmp_path: Path) -> None:
-    assert launches_of(Simulated(tmp_path, until=0.01)) == 2
-
-
-def test_added_launches_end_at_their_cap(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.5}}}, until=0.001, most_launches=4)
-    assert launches_of(run) == 4
-
-
 def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> None:
     # Every look at the clock takes 100 s: so did two launches, and a third would make it 150 s.
     def looked_at() -> float:
@@ -407,10 +410,6 @@ def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> 
         changes = {"ortmodule": {"launches": {1: 1.5}}}
         run = Simulated(tmp_path, changes, looked_at, until=0.001, most_seconds=most_seconds)
         assert launches_of(run) == launches
-
-
-def test_one_launch_is_never_narrow_enough(tmp_path: Path) -> None:
-    assert launches_of(Simulated(tmp_path, launches=1, until=0.2)) == 2
 
 
 def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What is predicted for many GPUs: the page says what the tables hold, and no figure shows it as measured."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -275,51 +274,31 @@ def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
     assert "There are no predictions yet." in page_of(tmp_path)
 
 
-def half(path: Path) -> None:
-    path.write_text(path.read_text()[:200])
-
-
-def blank(path: Path) -> None:
-    CHECKS.write(path, [check(SECONDS, 1.0, 1.0) | {"measured": None}])
-
-
-def of_no_quantity(path: Path) -> None:
-    CHECKS.write(path, [check(SECONDS, 1.0, 1.0) | {"quantity": "patience"}])
-
-
-def of_another_kind(path: Path) -> None:
-    SCALING.write(path, points(scaling="sideways"))
-
-
-def twice(path: Path) -> None:
-    SCALING.write(path, [*points(), *points()])
-
-
-def of_no_topology(path: Path) -> None:
-    SCALING.write(path, points(topology="a-moon"))
-
-
-def without_ranks(path: Path) -> None:
-    SCALING.write(path, [point("ddp", 8, 76.0) | {"ranks": 0}])
-
-
 @pytest.mark.parametrize(
-    ("name", "damage", "words"),
+    ("name", "rows", "words"),
     [
-        ("scaling-bert-large-dgx-a100.csv", half, "cannot be read as predictions for many ranks"),
-        ("published.csv", half, "cannot be read as predictions"),
-        ("checks.csv", blank, "measured is blank"),
-        ("checks.csv", of_no_quantity, "quantity is patience"),
-        ("scaling-bert-large-dgx-a100.csv", of_another_kind, "scaling is sideways"),
-        ("scaling-bert-large-dgx-a100.csv", twice, "a world size of a sharding is there twice"),
-        ("scaling-bert-large-dgx-a100.csv", of_no_topology, "topology a-moon is not known"),
-        ("scaling-bert-large-dgx-a100.csv", without_ranks, "ranks is 0"),
+        ("scaling-bert-large-dgx-a100.csv", None, "cannot be read as predictions for many ranks"),
+        ("published.csv", None, "cannot be read as predictions"),
+        ("checks.csv", [check(SECONDS, 1.0, 1.0) | {"measured": None}], "measured is blank"),
+        ("checks.csv", [check(SECONDS, 1.0, 1.0) | {"quantity": "patience"}], "quantity is patience"),
+        ("scaling-bert-large-dgx-a100.csv", points(scaling="sideways"), "scaling is sideways"),
+        (
+            "scaling-bert-large-dgx-a100.csv",
+            [*points(), *points()],
+            "a world size of a sharding is there twice",
+        ),
+        ("scaling-bert-large-dgx-a100.csv", points(topology="a-moon"), "topology a-moon is not known"),
+        ("scaling-bert-large-dgx-a100.csv", [point("ddp", 8, 76.0) | {"ranks": 0}], "ranks is 0"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(
-    folder: Path, tmp_path: Path, name: str, damage: Callable[[Path], None], words: str
+    folder: Path, tmp_path: Path, name: str, rows: list[Row] | None, words: str
 ) -> None:
-    damage(folder / name)
+    path = folder / name
+    if rows is None:
+        path.write_text(path.read_text()[:200])
+    else:
+        (CHECKS if name == "checks.csv" else SCALING).write(path, rows)
     with pytest.raises(UserError, match=words):
         page_of(folder)
     written, (sentence,) = write_scale(tmp_path / "results", tmp_path / "reports")
