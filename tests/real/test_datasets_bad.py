@@ -469,17 +469,8 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -
         check_dataset(config)
 
 
-@pytest.mark.parametrize(
-    ("variables", "dots"),
-    [
-        ({}, "…"),
-        ({"PYTHONIOENCODING": "latin-1"}, "?"),
-        ({"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}, "?"),
-    ],
-)
-def test_the_command_refuses_before_it_starts_anything(
-    tmp_path: Path, variables: dict[str, str], dots: str
-) -> None:
+def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
+    """With what its inspection says, in the letters that this terminal knows."""
     path = local_data.lines(tmp_path / "data", [{"sentence": "a cat"}] * 16)
     done = subprocess.run(
         [
@@ -488,14 +479,14 @@ def test_the_command_refuses_before_it_starts_anything(
             *(f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports"),
         ],
         cwd=ROOT,
-        env={**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "cache"), **variables},
+        env={**os.environ, "HF_DATASETS_CACHE": str(tmp_path / "cache"), "PYTHONIOENCODING": "latin-1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.stderr == (
         f"data.path={path} has no column text for model.task=masked-lm, only sentence; "
-        f"set ++data.columns={{text: {dots}}} to the one that holds it.\n"
+        "set ++data.columns={text: ?} to the one that holds it.\n"
     )
     assert done.returncode == 2
     assert not list((tmp_path / "results").glob("*.csv"))

@@ -430,7 +430,7 @@ ZERO1 = "pytorch_zero1" if stacks.own() == "modern" else "ortmodule_zero1"
     ("ranks", "names"),
     [
         (2, tuple(dict.fromkeys((*MISSION, ZERO1)))),
-        pytest.param(8, ("pytorch", ZERO1), marks=pytest.mark.exhaustive),
+        pytest.param(8, ("pytorch", ZERO1), marks=[pytest.mark.exhaustive, pytest.mark.once]),
     ],
 )
 def test_the_default_comparison_fills_every_row_and_explains_itself(
@@ -522,6 +522,7 @@ def test_backends_converge_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 def test_who_is_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     overrides = ("measure=quick", "measure.rounds=6", listed("pytorch", "pytorch_zero1"), "precision=fp32")
     first = start(tmp_path, *overrides)
@@ -552,6 +553,7 @@ def test_who_runs_out_of_memory_gets_a_row_and_the_others_go_on(tmp_path: Path) 
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 def test_the_largest_batch_is_found_where_the_memory_ends(tmp_path: Path, is_pretended: bool) -> None:
     length, first = (64, 16) if is_pretended else (4096, 64)
     printed, rows = bench(
@@ -631,32 +633,7 @@ def test_a_rank_refuses_a_gpu_that_is_not_the_one_whose_energy_is_read(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("fault", "status", "words"), [("hangs", "timeout", "took longer than"), ("dies", "crashed", "SIGKILL")]
-)
-def test_one_rank_that_hangs_or_dies_leaves_a_row_that_says_so(
-    fault: str, status: str, words: str, with_fault: Callable[[str], None], tmp_path: Path
-) -> None:
-    with_fault(fault)
-    done = start(
-        tmp_path,
-        *(
-            "device.world_size=2",
-            "backend=[pytorch]",
-            "measure=parity",
-            "measure.launches=0",
-            "precision=fp32",
-        ),
-        *(["measure.timeout_s=40"] if fault == "hangs" else []),
-    )
-    printed, _ = done.communicate()
-    assert done.returncode == 1, printed
-    (row,) = rows_in(tmp_path).to_dict("records")
-    assert row["status"] == status
-    assert words in row["message"]
-
-
-@pytest.mark.exhaustive
+@pytest.mark.once
 def test_throttling_is_in_the_row_and_a_silent_profiler_is_a_gap_with_the_reason(
     with_fault: Callable[[str], None], tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ print(heap.sufficed)
 """
 
 
+@pytest.mark.exhaustive
 def test_the_room_serves_a_step_and_new_memory_is_seen_in_huge_pages_too() -> None:
     """A huge page is a single page fault, so that faults would hide the memory."""
     done = subprocess.run(

@@ -200,10 +200,15 @@ OF_ORT = {"ortmodule": ORTMODULE, "ortmodule_zero1": replace(ORTMODULE, sharding
     ("task", "precision"),
     [
         ("translation", "fp32"),
-        ("image-classification", "fp32"),
-        ("token-classification", "fp32"),
-        ("causal-lm", "fp32"),
-        ("causal-lm", "fp16"),
+        *(
+            pytest.param(*rest, marks=pytest.mark.exhaustive)
+            for rest in (
+                ("image-classification", "fp32"),
+                ("token-classification", "fp32"),
+                ("causal-lm", "fp32"),
+                ("causal-lm", "fp16"),
+            )
+        ),
     ],
 )
 def test_every_backend_trains_with_it_alike(task: str, precision: str, tmp_path: Path) -> None:

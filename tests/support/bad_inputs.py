@@ -274,7 +274,7 @@ def markdown(answers: dict[str, Answer]) -> str:
         [
             "# Mistakes of users, and what is printed",
             "",
-            "`python -m tests.support.bad_inputs`; `make test` runs every line. Each ends "
+            "`python -m tests.support.bad_inputs`; `make test-all` runs every line. Each ends "
             f"with status 2 within {SECONDS:.0f} s. `compare` and `report` are `python -m bench.compare` and "
             "`python -m bench.report`, everything else follows `python -m bench`.",
             "",

@@ -6,7 +6,6 @@ their place. Threads that torch starts do not have the mode: methods that they c
 
 import functools
 import os
-import signal
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -216,10 +215,6 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def synchronize(device: Any = None) -> None:
     place(device)
     GPU.wait()
-    if GPU.index == 1 and has_fault("hangs"):
-        time.sleep(3600)
-    if GPU.index == 1 and has_fault("dies"):
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def is_current_stream_capturing() -> bool:
