@@ -43,7 +43,9 @@ def answer(fitting: Sequence[BackendSummary], results: ReportedComparison, confi
     """One sentence: what trains fastest within the limit, and what may be as fast."""
     within = f"within {config.device.memory_limit_gib:g} GiB"
     if not fitting:
-        return f"Nothing that was tried trains {results.label} {within} on {short_machine(results.rows)}."
+        spoiled = any(summary.status == "invalid" for summary in results.summaries)
+        begin = "No valid measurement says what trains" if spoiled else "Nothing that was tried trains"
+        return f"{begin} {results.label} {within} on {short_machine(results.rows)}."
     best = fitting[0]
     rate = f"{number(best.samples_per_s)} samples/s on {short_machine(results.rows)}"
     head = f"{results.label} trains fastest {within} with {best.backend}: {rate}"

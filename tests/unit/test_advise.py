@@ -124,6 +124,13 @@ def test_if_nothing_fits_the_next_command_trains_half_as_many_samples_at_once(ca
     assert "micro_batch=4 grad_accum=2" in text.splitlines()[-1]
 
 
+def test_what_others_have_spoiled_is_not_said_to_need_more_memory(capsys: Any) -> None:
+    status, text = said(results({}, pytorch="invalid", pytorch_fused="invalid"), capsys=capsys)
+    assert status == 1
+    assert "No valid measurement says what trains bert-tiny within 6 GiB" in " ".join(text.split())
+    assert "next:" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words_of_it"),
     [
