@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -151,14 +152,12 @@ def measure_and_report(
     for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
     comparison = read_comparison(outcome.csv)
-    tracked = track(outcome.csv, config.track)
-    for sentence in tracked.logged:
-        print(sentence, file=sys.stderr)
+    untracked = track(outcome.csv, config.track, partial(print, file=sys.stderr))
     if not shown:
         print_verdict(comparison)
     page = Path(f"{rendered.written[0]}#{comparison.anchor}")
     print_rest(comparison, [outcome.csv, page], overrides, profiled=profiled)
-    return [*outcome.failures, *tracked.failed]
+    return [*outcome.failures, *untracked]
 
 
 @dataclass

@@ -77,16 +77,6 @@ class BackendAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BestPyTorch:
-    """The fastest of several PyTorch backends on one model, where it is not the reference."""
-
-    backend: str
-    # those that the reference has otherwise, such as `("optimizer", "adamw_fused")`
-    choices: tuple[tuple[str, str], ...]
-    outcome: Outcome  # over the reference
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelsAnswer:
     """Everything that was found on one machine, with as many ranks and threads, over one reference."""
 
@@ -94,8 +84,6 @@ class ModelsAnswer:
     reference: str  # the backend that speed-ups are over
     on_cpu: bool  # whether it ran on a CPU
     backends: tuple[BackendAnswer, ...]  # those that were asked about
-    best: tuple[BestPyTorch, ...] = ()  # the best PyTorch of each model that has several PyTorch backends
-    best_with_full_path: tuple[BestPyTorch, ...] = ()  # `best` with MKL's full path
     # models beside which no other PyTorch than the reference was measured
     only_one_pytorch: tuple[str, ...] = ()
     # models as installed in which PyTorch multiplies more slowly than ONNX Runtime, since MKL looks at the
@@ -144,8 +132,6 @@ def answer(
             )
             for name in backends
         ),
-        best=tuple(filter(None, map(_best, measured))),
-        best_with_full_path=tuple(filter(None, map(_best, with_full_path))),
         only_one_pytorch=tuple(each.model for each in measured if not has_several_pytorch(each.results)),
         held_back_by_mkl=tuple(each.model for each in measured if is_held_back_by_mkl(each.results.rows)),
         reduced=tuple(dict.fromkeys(each.model for each in (*measured, *with_full_path) if each.is_reduced)),
@@ -206,11 +192,7 @@ def has_several_pytorch(results: ComparisonResults) -> bool:
         if summary.engine in PYTORCH and summary.status == "ok" and summary.loop in ("", "bare")
         if work_of(summary) == work_of(results.summaries[0])
     )
-    return len({_choices(summary) for summary in may_be_best}) > 1
-
-
-def _choices(summary: BackendSummary) -> tuple[str, ...]:
-    return tuple(str(getattr(summary, choice)) for choice in CHOICES)
+    return len({tuple(getattr(summary, choice) for choice in CHOICES) for summary in may_be_best}) > 1
 
 
 def _outcomes(
@@ -219,17 +201,6 @@ def _outcomes(
     find: Callable[[str, ComparisonResults, str], Outcome | None],
 ) -> tuple[Outcome, ...]:
     return tuple(filter(None, (find(each.model, each.results, backend) for each in measured)))
-
-
-def _best(measured: MeasuredModel) -> BestPyTorch | None:
-    results = measured.results
-    best, base = results.best_pytorch, results.base
-    if best is None or base is None or best.is_reference or not has_several_pytorch(results):
-        return None
-    outcome = find_outcome(measured.model, results, best.backend)
-    pairs = zip(CHOICES, _choices(best), _choices(base), strict=True)
-    choices = tuple((choice, value) for choice, value, of_base in pairs if value != of_base)
-    return BestPyTorch(backend=best.backend, choices=choices, outcome=outcome) if outcome else None
 
 
 def _why(measured: Sequence[MeasuredModel], backend: str) -> Why | None:

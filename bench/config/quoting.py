@@ -11,6 +11,7 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 
 from bench.config.schema import Config
+from bench.config.track import Track
 
 
 def quote_texts(overrides: Sequence[str]) -> list[str]:
@@ -19,6 +20,19 @@ def quote_texts(overrides: Sequence[str]) -> list[str]:
     `results_dir=/tmp/möbel` becomes `results_dir="/tmp/möbel"`. Between commas are values of a sweep.
     """
     return [_quote(override) for override in overrides]
+
+
+def tracking_overrides(track: Track) -> list[str]:
+    """The overrides that choose these trackers and set them."""
+    settings = {"track.folder": track.folder} | {
+        f"track.{name}.{key}": value
+        for name in track.names
+        for key, value in dataclasses.asdict(getattr(track, name)).items()
+    }
+    return [f"track=[{','.join(track.names)}]"] + [
+        f"{key}={'null' if value is None else QuotedString(value, Quote.double).with_quotes()}"
+        for key, value in settings.items()
+    ]
 
 
 def _quote(override: str) -> str:

@@ -75,8 +75,6 @@ class ModelTrial(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # of a step
     peak_bytes: float  # host memory of the rank that takes most
     runtime_bytes: float  # the part of it that interpreter and libraries take
-    # the parameters that are trained, fewer with adapters; None in older files
-    trainable: int | None = None
     flops: float | None = None  # of a step, all ranks; None if they could not be counted
     layers_share: float | None = None  # of the FLOPs, in the layers; None if they could not be counted
 
@@ -94,32 +92,29 @@ class TrialFailed(UserError):
     """A model that this machine cannot even try."""
 
 
-def train_shortly(line: Sequence[str], results_dir: Path) -> tuple[ModelTrial, Path]:
-    """Train eager PyTorch for a few steps; what that has shown, and the results file. Else TrialFailed.
+def train_shortly(line: Sequence[str], results_dir: Path) -> ModelTrial:
+    """Train eager PyTorch for a few steps; what that has shown. Else TrialFailed.
 
     `SHORT` comes after the overrides of `line`. The trial's folder lies in `results_dir`.
     """
     whole = [*line, *SHORT]
     config = dataclasses.replace(compose(whole), results_dir=str(results_dir / FOLDER))
     stem = check_and_name(config, whole)
-    outcome = measure_comparison(config, stem, whole)
-    table = csv_files.read(outcome.csv)
+    table = csv_files.read(measure_comparison(config, stem, whole).csv)
     timed = table[table["round"].notna()]  # invalid blocks, too: others on the cores only make it longer
     if timed.empty:
         failed = table.iloc[-1]
         raise TrialFailed(f"the trial ended as {failed['status']}: {failed['message']}")
     row = timed.iloc[-1]
-    trial = ModelTrial(
+    return ModelTrial(
         layers=None if timed["layers"].isna().all() else int(row["layers"]),
         parameters=int(row["parameters"]),
-        trainable=int(row["trainable_parameters"]),
         seconds=float((timed["seconds"] / timed["steps"]).median()),
         peak_bytes=float(timed[list(PEAKS)].max(axis=None)) * 2**20,
         runtime_bytes=float(row["host_runtime_mib"]) * 2**20,
         flops=None if timed["model_flops_per_step"].isna().all() else float(row["model_flops_per_step"]),
         layers_share=None if timed["layers_flops_share"].isna().all() else float(row["layers_flops_share"]),
     )
-    return trial, outcome.csv
 
 
 def comparison_seconds(config: Config, step_s: float) -> float:

@@ -81,7 +81,7 @@ class Fitting:
     _: KW_ONLY
     seconds: float  # that the call may take, the trials included
     say: Callable[[str], None]  # prints a line
-    trial: Callable[[Sequence[str], Path], tuple[ModelTrial, Path]] = train_shortly  # tests give their own
+    trial: Callable[[Sequence[str], Path], ModelTrial] = train_shortly  # tests give their own
     clock: Callable[[], float] = time.monotonic  # seconds; tests give their own
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class Fitting:
             self.say(f"trial of {candidate.model}, {number} of {len(self.candidates)}")
             size = f"model.size={trial_size(candidate.config.model)}"
             try:
-                trial, _ = self.trial([*candidate.common, *candidate.line, size], self._results)
+                trial = self.trial([*candidate.common, *candidate.line, size], self._results)
             except TrialFailed as error:
                 self.unmeasured[candidate.model] = str(error)
                 continue

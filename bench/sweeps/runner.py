@@ -100,10 +100,11 @@ class Sweep:
                 self._say(f"stopped in time: {comparison.csv} keeps its complete rounds")
                 break
             measured = number
-            tracked = track(comparison.csv, comparison.config.track)  # without a limit: no later call would
-            for sentence in (*tracked.logged, *tracked.failed):
+            # Without a limit: no later call would.
+            failed = track(comparison.csv, comparison.config.track, self._say)
+            for sentence in failed:
                 self._say(sentence)
-            untracked += tracked.failed
+            untracked += failed
         left = missing[measured:]
         done = [comparison for comparison in self.comparisons if comparison not in left]
         return SweepOutcome(

@@ -6,8 +6,11 @@ of `track` as `python -m bench` takes them.
 Exit status: 0 all logged, 1 some were not, 2 the command line is wrong or a library is missing.
 """
 
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from bench.closing import command_parser, run_command
@@ -15,8 +18,10 @@ from bench.config.compose import compose
 from bench.config.overrides import is_about_trackers
 from bench.errors import UserError
 from bench.measure.plan.preflight import check_trackers
-from bench.results import csv_files
-from bench.tracking.track import track
+from bench.report.content.collection import read_comparison
+from bench.tracking import clients
+from bench.tracking.content import content_of
+from bench.tracking.track import not_logged
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,27 +33,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _log(words: Sequence[str]) -> int:
-    settings = [word for word in words if is_about_trackers(word)]
-    files = [Path(word) for word in words if word not in settings]
-    config = compose(settings)
+    files = [Path(word) for word in words if not is_about_trackers(word)]
+    config = compose([word for word in words if is_about_trackers(word)])
     if not files or not config.track.names:
-        raise UserError(
-            "Nothing to log" if config.track.names else "No tracker is chosen",
-            "write python -m bench.tracking results/….csv track=mlflow",
-        )
+        lacking = "Nothing to log" if config.track.names else "No tracker is chosen"
+        raise UserError(lacking, "write python -m bench.tracking results/….csv track=mlflow")
     check_trackers(config)
-    for file in files:
-        csv_files.read(file)
-    status = 0
-    for file in files:
-        outcome = track(file, config.track)
-        for sentence in outcome.logged:
-            print(sentence)
-        for sentence in outcome.failed:
-            print(sentence, file=sys.stderr)
-            status = 1
-    return status
+    failed, folder = 0, Path(config.track.folder)
+    with tempfile.TemporaryDirectory(prefix="bench-tracking-") as drawn:
+        contents = [content_of(read_comparison(file), Path(drawn)) for file in files]
+        for content, name in product(contents, config.track.names):
+            log = getattr(clients, f"log_to_{name}")
+            try:
+                print(f"logged to {name}: {log(content, getattr(config.track, name), folder)}", flush=True)
+            except (Exception, SystemExit) as error:  # whatever a client raises
+                reason = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+                print(not_logged(name, reason, content.files[0]), file=sys.stderr, flush=True)
+                failed = 1
+    return failed
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # all is written: what a client still does at exit must keep nobody waiting

@@ -23,7 +23,6 @@ from bench.sweeps.__main__ import LEFT_TO_MEASURE
 from bench.sweeps.comparisons import is_complete, plan_comparisons
 from bench.sweeps.plan_file import load_plan, select_parts
 from bench.sweeps.runner import SECONDS_TO_END, Sweep
-from bench.tracking.track import TrackOutcome
 from tests.support.factories import comparison, failed
 from tests.support.result_files import write_records
 
@@ -136,10 +135,10 @@ def test_every_comparison_is_tracked_and_a_tracker_that_fails_costs_the_exit_sta
 ) -> None:
     tracked: list[tuple[str, str]] = []
 
-    def track(csv: Path, settings: Track) -> TrackOutcome:
+    def track(csv: Path, settings: Track, say: object) -> list[str]:
         assert csv.exists()
         tracked.append((csv.stem, settings.folder))
-        return TrackOutcome(failed=["mlflow did not get the results."] if len(tracked) == 1 else [])
+        return ["mlflow did not get the results."] if len(tracked) == 1 else []
 
     monkeypatch.setattr(runner, "track", track)
     assert a_campaign("parts=short") == 1

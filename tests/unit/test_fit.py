@@ -133,12 +133,12 @@ class Machine:
         self.tried: list[str] = []
         self.failing: set[str] = set()
 
-    def run(self, line: Sequence[str], results: Path) -> tuple[ModelTrial, Path]:
+    def run(self, line: Sequence[str], results: Path) -> ModelTrial:
         model = next(one.removeprefix("model=") for one in line if one.startswith("model="))
         self.tried.append(model)
         if model in self.failing:
             raise TrialFailed("the trial ended as oom: out of memory")
-        return TRIAL, results
+        return TRIAL
 
     def candidate(self, model: str, *more: str) -> UnsizedModel:
         common = [f"results_dir={self.folder}", "device=cpu", "measure.resident=one", *more]

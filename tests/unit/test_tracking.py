@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 from bench.config.compose import compose
 from bench.config.identity import config_hash
 from bench.config.naming import file_stem, repeat_command
+from bench.config.quoting import tracking_overrides
 from bench.config.track import Mlflow, Tensorboard, Track, Wandb
 from bench.errors import UserError
 from bench.measure.plan import preflight
 from bench.report.content.collection import read_comparison
 from bench.results import csv_files
+from bench.results.records import Record
 from bench.setup import stacks
 from bench.tracking.__main__ import main
 from bench.tracking.content import TrackedComparison, content_of
@@ -103,6 +106,11 @@ def chosen(folder: Path) -> Track:
     )
 
 
+def test_the_overrides_of_chosen_trackers_choose_the_same_again(tmp_path: Path) -> None:
+    wanted = chosen(tmp_path / "a folder, with=signs")
+    assert compose([*tracking_overrides(wanted), "track.timeout_s=60"]).track == wanted
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -120,16 +128,15 @@ def test_the_command_wants_files_and_trackers(
 # What is logged
 
 
-def content(folder: Path, *arguments: object) -> TrackedComparison:
+def content(folder: Path, records: Sequence[Record]) -> TrackedComparison:
+    folder.mkdir(exist_ok=True)
     path = folder / "m-cpux2.csv"
-    write_records(path, *arguments)  # type: ignore[arg-type]
-    pages = folder / "pages"
-    pages.mkdir()
-    return content_of(read_comparison(path), pages)
+    write_records(path, records)
+    return content_of(read_comparison(path), folder)
 
 
-def test_settings_machine_figures_and_files_are_those_of_the_results_file(tmp_path: Path) -> None:
-    seconds = {"pytorch": [[2.0, 2.0], [2.0, 2.0]], "ortmodule": [[1.0, 1.0], [1.0, 2.0]]}
+def test_settings_figures_and_files_are_those_of_the_results_file(tmp_path: Path) -> None:
+    seconds = {"pytorch": [[2.0, 2.0], [2.0, 2.0]], "pytorch@modern": [[1.0, 1.0], [1.0, 2.0]]}
     made = content(tmp_path, comparison(seconds))
     rows = csv_files.read(tmp_path / "m-cpux2.csv")
     assert made.name == "m-cpux2"
@@ -138,35 +145,30 @@ def test_settings_machine_figures_and_files_are_those_of_the_results_file(tmp_pa
     assert made.settings["global_batch"] == str(rows["global_batch"].iloc[0])
     assert made.settings["git_commit"] == "0123456789abcdef0123456789abcdef01234567"
     assert made.settings["machine"]
-    assert made.settings["started_at"] == made.started_at == "2026-11-20T12:00:00Z"
-    pytorch, ortmodule = made.backends
-    assert pytorch.words == {"status": "ok"}
-    assert "speedup" not in pytorch.figures  # the reference has none
-    assert ortmodule.figures["speedup_low"] < ortmodule.figures["speedup"] < ortmodule.figures["speedup_high"]
-    assert ortmodule.figures["peak_mib"] == rows["host_peak_mib"].max()
-    assert ortmodule.words["verdict"] in ("faster", "inconclusive")
-    assert list(ortmodule.samples_per_s_by_round) == list(
-        rows[rows["backend"] == "ortmodule"].sort_values(["launch", "round"])["samples_per_s"]
-    )
-    results, page = made.files
-    assert results == tmp_path / "m-cpux2.csv"
-    assert page.read_text() == made.page
-    assert "| ortmodule |" in made.page
+    assert made.settings["pytorch:modern/engine"] == "eager"
+    low, ratio, high = (made.figures[f"pytorch:modern/speedup{end}"] for end in ("_low", "", "_high"))
+    assert low < ratio < high
+    assert "pytorch/speedup" not in made.figures  # the reference has none
+    assert made.figures["pytorch:modern/peak_mib"] == rows["host_peak_mib"].max()
+    assert made.words["pytorch:modern/verdict"] in ("faster", "inconclusive")
+    assert made.files == [tmp_path / "m-cpux2.csv", tmp_path / "m-cpux2.svg"]
+    assert made.files[1].read_text().startswith("<svg")
 
 
 def test_a_backend_that_failed_has_a_status_and_no_figure(tmp_path: Path) -> None:
-    records = [*comparison({"pytorch": [[2.0]]}), failed("ortmodule", "oom", "no memory left")]
-    made = content(tmp_path, records)
+    made = content(
+        tmp_path, [*comparison({"pytorch": [[2.0]]}), failed("ortmodule", "oom", "no memory left")]
+    )
     assert not made.passed
-    _, ortmodule = made.backends
-    assert ortmodule.words == {"status": "oom", "message": "no memory left"}
-    assert ortmodule.figures == {}
-    assert list(ortmodule.samples_per_s_by_round) == []
+    assert made.words["ortmodule/status"] == "oom"
+    assert made.words["ortmodule/message"] == "no memory left"
+    assert not [name for name in made.figures if name.startswith("ortmodule/")]
 
 
 def test_comparisons_that_leave_settings_alone_say_that_their_speedups_are_no_results(tmp_path: Path) -> None:
-    made = content(tmp_path, two_backends())
-    assert made.settings["controlled"] == "1"
-    (tmp_path / "other").mkdir()
-    left_alone = [dataclasses.replace(one, allocator="system") for one in two_backends()]
-    assert content(tmp_path / "other", left_alone).settings["controlled"] == "0"
+    assert content(tmp_path / "held", two_backends()).settings["controlled"] == "1"
+    left_alone = content(
+        tmp_path / "alone", [dataclasses.replace(one, allocator="system") for one in two_backends()]
+    )
+    assert left_alone.settings["controlled"] == "0"
+    assert left_alone.files == [tmp_path / "alone" / "m-cpux2.csv"]  # and no figure shows them

@@ -19,7 +19,7 @@ from bench.analysis.answer import (
     ModelsAnswer,
     Outcome,
 )
-from bench.report.content.answer_reasons import advise, because
+from bench.report.content.answer_reasons import because, what_to_do
 from bench.report.content.blocks import Bold, Inline, plain
 from bench.report.words.formatting import (
     MOST_NAMED,
@@ -66,7 +66,7 @@ class AnswerWords:
     # how fast each backend is, over what, on how many models; why and to_do are about the first
     sentences: Sequence[Sentence]
     why: str  # what the profiled steps say; empty if nothing was profiled
-    to_do: str  # what follows from it
+    to_do: str  # what follows from the table, by three rules; empty if none applies
 
     @property
     def short(self) -> str:
@@ -83,7 +83,7 @@ def put_in_words(answer: ModelsAnswer) -> AnswerWords:
         reduced=_reduced(answer),
         sentences=[sentence for sentence in sentences if sentence],
         why=next((because(subject, backend.why) for subject, backend in backends if backend.why), ""),
-        to_do=advise(answer, backends[0][0]),
+        to_do=what_to_do(answer, backends[0][0]),
     )
 
 

@@ -1,23 +1,11 @@
-"""What follows the answer: why, from profiled steps; and what to train with and to measure next."""
+"""What follows the answer: why, from profiled steps; and what to do, by three rules over the table beside."""
 
-from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
-from bench.analysis.answer import (
-    FASTER,
-    INCONCLUSIVE,
-    NO_SPEEDUP,
-    SAME,
-    SLOWER,
-    VERDICTS,
-    BackendAnswer,
-    BestPyTorch,
-    Effect,
-    ModelsAnswer,
-    Why,
-)
+from bench.analysis.answer import FASTER, INCONCLUSIVE, ONE_LAUNCH, SAME, SLOWER, Effect, ModelsAnswer, Why
 from bench.report.content.notes import LEAST_SHARE
-from bench.report.words.formatting import TIMES, name_models, plural, ratio_range
+from bench.report.words.formatting import enumerated, name_models, plural
 
 MOST_KINDS = 2  # kinds of work that are named, of those that save time and of those that cost it
 
@@ -80,92 +68,41 @@ def _shares(effects: Sequence[Effect], models: int) -> str:
 
 # What to do
 
-_CHOICES = {
-    ("optimizer", "adamw_fused"): "torch.optim.AdamW(fused=True)",
-    ("attention", "sdpa"): "PyTorch's own attention (sdpa)",
-    ("engine", "compile"): "torch.compile",
-    ("stack", "modern"): "today's PyTorch (make setup STACK=modern)",
-}
-"""A choice of the best PyTorch, as somebody would make it in a program of theirs."""
 
+def what_to_do(answer: ModelsAnswer, subject: str) -> str:
+    """What follows for each model from the columns of the first backend in the table, by one of three rules.
 
-def advise(answer: ModelsAnswer, subject: str) -> str:
-    """What to do with the first backend, for every model by the strictest PyTorch measured beside it."""
-    backend = answer.backends[0]
-    over_any = (*backend.over_reference, *backend.over_best)
-    with_path = (*backend.full_path, *backend.full_path_over_best)
-    verdicts: dict[str, set[str]] = {}
-    for outcome in (*over_any, *with_path):
-        verdicts.setdefault(outcome.model, set()).add(outcome.verdict)
-    if all(outcome.failed for outcome in (*over_any, *with_path)):
-        disturbed = set().union(*verdicts.values()) <= {"invalid", NO_SPEEDUP}
-        doctor = "make doctor says what this machine can run"
-        remedy = "put that right and measure anew" if disturbed else doctor
-        return f"See in the table why {subject} has no result; {remedy}."
-    if not set(VERDICTS) & set().union(*verdicts.values()):
-        return "Measure several launches, as measure=default does."
-    faster = [model for model, verdicts_of in verdicts.items() if verdicts_of == {FASTER}]
-    others = [model for model in verdicts if model not in faster]
-    # models on which MKL holds PyTorch back, and nobody has measured how much
-    not_tried = set(answer.held_back_by_mkl) - {outcome.model for outcome in backend.full_path}
-    untried = [model for model in faster if model in not_tried]
-    pays = [model for model in faster if model not in not_tried]
-    lost = _lost_with_path(backend)
-    held_back = [model for models in lost.values() for model in models]
-    undecided = [model for model in others if verdicts[model] <= {FASTER, INCONCLUSIVE}]
-    steps = []
-    if pays:
-        steps.append(f"Train {name_models(pays)} with {subject}.")
-    if untried:
-        steps.append(
-            f"Before you train {name_models(untried)} with {subject}, measure with device.blas=full: MKL's "
-            "slower path may be all that it gains."
-        )
-    if held_back:
-        path = "Give PyTorch MKL's full path (device.blas=full; docs/methodology.md, Fairness)"
-        parts = [f"{begin} {subject} is not faster on {name_models(on)}" for begin, on in lost.items() if on]
-        steps.append(f"{path}: {'; '.join(parts)}.")
-    best_there = [best for best in answer.best_with_full_path if best.outcome.model in held_back]
-    best_here = [best for best in answer.best if best.outcome.model in set(others) - set(held_back)]
-    steps += _use_best(best_there, than="plain PyTorch with that path", after_others=bool(faster))
-    steps += _use_best(best_here, than="plain PyTorch", after_others=bool(faster or held_back))
-    if answer.only_one_pytorch:
-        models = name_models(answer.only_one_pytorch)
-        steps.append(f"Measure pytorch_best beside {models}: only {answer.reference} was.")
-    if undecided:
-        steps.append(f"Measure more launches of {name_models(undecided)} (measure=thorough).")
-    return " ".join(steps) or f"Keep {answer.reference}."
-
-
-def _lost_with_path(backend: BackendAnswer) -> dict[str, list[str]]:
-    """Models on which it is faster as installed, but not with MKL's full path; by what else that takes."""
-    faster = {each.model for each in backend.over_reference if each.verdict == FASTER}
-    plain, best = (
-        [each.model for each in outcomes if each.verdict in (SAME, SLOWER) and each.model in faster]
-        for outcomes in (backend.full_path, backend.full_path_over_best)
-    )
-    of_best = [model for model in best if model not in plain]
-    return {"with it": plain, "with it and PyTorch at its best,": of_best}
-
-
-def _use_best(bests: Sequence[BestPyTorch], *, than: str, after_others: bool) -> list[str]:
-    """Which PyTorch to train with, if one was faster than the reference, which is called `than`.
-
-    A sentence about other models may stand before it; then it begins with the models.
+    A model that none of them names has failed, or must not be compared: its row says so.
     """
-    faster = [best for best in bests if best.outcome.verdict == FASTER]
-    if not faster:
-        return []
-    name = Counter(best.backend for best in faster).most_common(1)[0][0]
-    chosen = [best for best in faster if best.backend == name]
-    where = name_models([best.outcome.model for best in chosen])
-    # what it takes otherwise than the reference, on all of these models or on some of them
-    taken = " and ".join(
-        _CHOICES.get(choice, f"{choice[0]} {choice[1]}")
-        + ("" if models == len(chosen) else " where the model has it")
-        for choice, models in Counter(choice for best in chosen for choice in best.choices).items()
+    backend = answer.backends[0]
+    columns = (backend.over_reference, backend.over_best, backend.full_path, backend.full_path_over_best)
+    verdicts: dict[str, set[str]] = {}
+    for outcome in chain(*columns):
+        verdicts.setdefault(outcome.model, set()).add(outcome.verdict)
+    beside, tried = {*answer.only_one_pytorch}, {outcome.model for outcome in backend.full_path}
+    lacks_path = {*answer.held_back_by_mkl} - tried
+    train, keep, measure = [], [], []
+    for model, found in verdicts.items():
+        if found & {SLOWER, SAME}:
+            keep.append(model)
+        elif found == {FASTER} and model not in beside | lacks_path:
+            train.append(model)
+        elif found <= {FASTER, INCONCLUSIVE, ONE_LAUNCH}:
+            measure.append(model)
+    undecided = [model for model in measure if verdicts[model] != {FASTER}]
+    with_path = {each.model for each in chain(*columns[2:]) if each.verdict in (SLOWER, SAME)}
+    reasons = [
+        *["inconclusive or of one launch (measure=thorough)"] * bool(undecided),
+        *["without a value over the best PyTorch (pytorch_best)"] * bool(beside.intersection(measure)),
+        *["without a value for MKL's full path (device.blas=full)"] * bool(lacks_path.intersection(measure)),
+    ]
+    path = " (with device.blas=full where that is MKL's full path)" if with_path.intersection(keep) else ""
+    pytorch = answer.reference if subject == backend.backend else "PyTorch"
+    column = f"column of {backend.backend}"
+    why = enumerated(reasons, " or ")
+    rules = (
+        (train, f"Train {name_models(train)} with {subject}: every {column} says faster."),
+        (keep, f"Keep {pytorch} for {name_models(keep)}: a {column} says slower or same{path}."),
+        (measure, f"Measure {name_models(measure)} before you decide: a {column} is {why}."),
     )
-    speed = ratio_range([best.outcome.speedup.ratio for best in chosen if best.outcome.speedup]) + TIMES
-    if after_others:
-        return [f"Train {where} with PyTorch and take {taken or name}: {speed} the speed of {than}."]
-    return [f"Train with PyTorch and take {taken or name}: {speed} the speed of {than} on {where}."]
+    return " ".join(rule for models, rule in rules if models)

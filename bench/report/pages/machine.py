@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
 from bench.analysis.attribution import Attribution, Contribution, Fairness
+from bench.analysis.steadiness.products import is_held_back_by_mkl
 from bench.report.content import definitions
 from bench.report.content.answer import QUESTION, AnswerWords, Sentence
 from bench.report.content.backend_columns import SCREEN, backend_table, rows_of
@@ -191,7 +192,7 @@ def _answer(answer: AnswerWords) -> list[Block]:
         *([Paragraph(as_sentence(answer.reduced), is_faint=True)] if answer.reduced else []),
         *_sentence(first),
         *([Paragraph([Bold("Why?"), f" {answer.why}"])] if answer.why else []),
-        Paragraph([Bold("What to do?"), f" {answer.to_do}"]),
+        *([Paragraph([Bold("What to do?"), f" {answer.to_do}"])] if answer.to_do else []),
         *(block for sentence in others for block in _sentence(sentence)),
     ]
 
@@ -208,12 +209,17 @@ def _sentence(sentence: Sentence) -> list[Block]:
 
 
 def _model_table(setting: Setting, anchor: str) -> Table:
-    """The table of one setting; columns that would be empty throughout are left out."""
+    """The table of one setting. MKL's full path has columns where it was measured, or should be."""
     backends = setting.backends
     finders = {name: partial(_outcome, name) for name in backends}
     finders |= {f"{name} over best PyTorch": partial(_outcome, name, over_best=True) for name in backends}
-    if any(row.full_path for row in setting.rows):
-        finders[f"{backends[0]}, MKL's full path"] = partial(_outcome, backends[0], full_path=True)
+    held_back = any(is_held_back_by_mkl(row.as_installed.rows) for row in setting.rows if row.as_installed)
+    if held_back or any(row.full_path for row in setting.rows):
+        first = partial(_outcome, backends[0], full_path=True)
+        finders |= {
+            f"{backends[0]}, MKL's full path": first,
+            f"{backends[0]} over best PyTorch, MKL's full path": partial(first, over_best=True),
+        }
     columns = [
         text_column("model", lambda row: Link(row.name, f"#{row.comparisons[0].anchor}")),
         *(_outcome_column(header, find) for header, find in finders.items()),
