@@ -71,7 +71,7 @@ except OSError:
 version = runpy.run_path(folder + "/version.py")["__version__"]
 print(json.dumps({"python": sys.version.split()[0], "torch": version}))
 """
-"""The same for a machine without a GPU, in a quarter of the time."""
+"""What answers for torch where no GPU is: a quarter of the time of importing it."""
 
 
 def examine(stack: str) -> MachineSeen:
