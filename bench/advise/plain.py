@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.advise.bounds import Bounds, exactly
-from bench.analysis.scale.memory import predict_memory
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.report.content.collection import ReportedComparison, read_comparison
+from bench.scale.memory import predict_memory
 from bench.sweeps.fit import ModelTrial, train_shortly
 
 PLAIN = "pytorch"  # the backend of the trials
