@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib import rc_context
 
+from bench.analysis.reference import read_published_figures
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.report.figures import style
@@ -18,7 +19,7 @@ from bench.scale import facts as facts_module
 from bench.scale import topology
 from bench.scale.check import CheckedBytes, counted_bytes
 from bench.scale.figure import draw_scaling
-from bench.scale.page import bytes_in_words, scale_page
+from bench.scale.page import LIMITS, bytes_in_words, scale_page
 from bench.scale.predict import Prediction, predict
 from tests.support.reports import svg_texts
 
@@ -204,3 +205,17 @@ def test_what_is_drawn_is_dashed_and_hollow_with_a_range_for_each_sharding(theme
         assert lines[f"points-{name}"].get_markerfacecolor() == "none"
         looks.add((lines[f"points-{name}"].get_marker(), lines[f"line-{name}"].get_color()))
     assert len(looks) == len(names), "one look for each sharding"
+
+
+def test_as_many_published_pairs_have_zero1_faster_as_the_page_says() -> None:
+    known = read_published_figures()
+    known = known[
+        known["hardware"].str.startswith("8x V100")
+        & (known["precision"] == "fp16")
+        & (known["samples_per_s"] != "")
+        & (known["flag"] != "typo-suspected")
+    ]
+    rates = known.pivot_table("samples_per_s", ["source_ref", "model"], "backend", aggfunc="first")
+    rates = rates.astype(float)
+    ratios = pd.concat([rates[f"{one}_zero1"] / rates[one] for one in ("pytorch", "ortmodule")]).dropna()
+    assert f"faster than DDP in {(ratios > 1).sum()} of {len(ratios)} cases" in " ".join(LIMITS)
