@@ -22,6 +22,7 @@ from bench.report.build import render_all, render_report
 from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of
 from bench.results import csv_files
+from bench.scale import __main__ as scale
 from tests.support.git import copy_committed
 
 ROOT = Path(__file__).resolve().parents[2]
