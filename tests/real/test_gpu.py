@@ -469,7 +469,7 @@ def test_in_16_bits_backends_train_alike_have_collectives_and_go_on_from_a_check
 ) -> None:
     # A CPU's arithmetic knows no more.
     names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS[precision]
-    more = ("measure.collectives=ladder", "after=checkpoint") if precision == "fp16" else ()
+    more = ("measure.collectives=count", "after=checkpoint") if precision == "fp16" else ()
     _, rows = bench(
         tmp_path,
         *(f"precision={precision}", listed(*names), "measure=quick", "seq_len=64", "micro_batch=32", *more),
@@ -480,7 +480,7 @@ def test_in_16_bits_backends_train_alike_have_collectives_and_go_on_from_a_check
         assert (rows["skipped_steps"] == 0).all()
         counted = rows_in(tmp_path, "collectives")
         assert set(counted["status"]) == {"ok"}
-        assert {"all_reduce", "all_gather"} <= set(counted["name"])
+        assert "all_reduce" in set(counted["name"])
         checkpoints = rows_in(tmp_path, "checkpoint")
         assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
     if not is_pretended:
