@@ -102,7 +102,7 @@ advise: setup ## find the configuration that trains a model fastest in a given m
 	$(VENV)/bin/python -m bench.advise $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 scale: setup ## predict what a model would take on 1 to 1,024 GPUs: MODEL=bert-large TOPOLOGY=dgx-a100
-## ARGS=--check compares predictions with what this machine has measured, and with published figures
+## ARGS="precision=fp16 grad_accum=8" changes what is trained; the page is rendered/scale.md
 	$(VENV)/bin/python -m bench.scale $(if $(MODEL),model=$(MODEL)) $(if $(TOPOLOGY),topology=$(TOPOLOGY)) $(ARGS)
 
 collectives: setup ## time what ranks send each other at sizes from 4 KiB to 256 MiB, in two minutes; GPUS=8

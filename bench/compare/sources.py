@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
 from bench.results import csv_files, machines
 
@@ -16,7 +15,7 @@ RESULTS = "results"
 
 NAME_TWO = "name two files: python -m bench.compare BASE NEW"
 
-NO_COMPARISONS = (PREDICTED, "runs", "tracking")
+NO_COMPARISONS = ("runs", "tracking")
 """Folders whose tables hold something else, or are not committed."""
 
 

@@ -102,9 +102,9 @@ EXPORT, CHECKPOINT = "export", "checkpoint"
 """What may follow training: models are exported to ONNX, run there and compared; or the state of the training
 is saved, and a fresh process goes on from it."""
 
-COUNT, STEP, LADDER = "count", "step", "ladder"
-"""What is found out of a step after the timed launches: what ranks send and hold; beside that the seconds of
-its parts and collectives; and those of every kind of collective from 4 KiB to 256 MiB."""
+COUNT, LADDER = "count", "ladder"
+"""What is found out of collectives after the timed launches: which of them a step has; beside that the
+seconds of each, and of every kind from 4 KiB to 256 MiB."""
 
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""

@@ -29,7 +29,7 @@ def measured_settings(config: Config) -> dict[str, Any]:
     plain = dataclasses.asdict(config)
     for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "after"):
         del plain[place]
-    for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain", "parts"):
+    for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain", "collectives"):
         del plain["measure"][cap]
     _leave_out(plain["measure"], {"evaluate_every": None, "target_loss": None, "margin_loss": None})
     for setting in RENDEZVOUS:

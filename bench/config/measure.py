@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.config.choices import COUNT, LADDER, STEP
+from bench.config.choices import COUNT, LADDER
 from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
 
@@ -38,7 +38,7 @@ class Measure:
     batch: str = one_of("equal", "max", default="equal")
     explain: bool = False  # profile every backend after the timed launches
     # then find out what a step consists of, and what ranks send each other
-    parts: str | None = one_of(COUNT, STEP, LADDER, default=None)
+    collectives: str | None = one_of(COUNT, LADDER, default=None)
     most_trials: int = at_least(2, 12)  # launches that the search for the batch may take, of each backend
     # steps of a block, after each of which the held-out loss is computed
     evaluate_every: int | None = at_least(1, None)

@@ -229,11 +229,11 @@ class Config:
 
     def _check_measure(self) -> None:
         """Refuse ways to measure that the device or the data cannot serve."""
-        parts = self.measure.parts
-        if self.device.share_cores and (self.measure.launches or parts not in (None, choices.COUNT)):
+        collectives = self.measure.collectives
+        if self.device.share_cores and (self.measure.launches or collectives not in (None, choices.COUNT)):
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
-                f"set measure=parity measure.parts={choices.COUNT}, which counts what they send and hold",
+                f"set measure=parity measure.collectives={choices.COUNT}, which counts what they send",
             )
         if self.device.type == "cuda" and self.measure.resident == "all":
             raise UserError(

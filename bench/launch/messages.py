@@ -12,7 +12,6 @@ from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import ProfiledRound
 from bench.results.records import Product, Roofline, Shape
-from bench.results.step_parts import ReadyGradients, TimedPart
 
 A = TypeVar("A")
 M = TypeVar("M")
@@ -181,13 +180,6 @@ class CollectivesTimed(Answer, frozen=True, kw_only=True):
     timed: list[TimedCollective]
 
 
-class PartsTimed(Answer, frozen=True, kw_only=True):
-    """The parts of a step without communication, on this rank."""
-
-    parts: list[TimedPart]
-    ready: list[ReadyGradients]  # when the gradients of the last backward pass were there
-
-
 class RoundProfiled(Answer, frozen=True, kw_only=True):
     """Some steps were taken under a profiler."""
 
@@ -287,15 +279,6 @@ class TimeCollectives(Request[CollectivesTimed], frozen=True, tag="time_collecti
     """Do these collectives some times, without training."""
 
     collectives: list[Collective]
-
-
-class TimeParts(Request[PartsTimed], frozen=True, tag="time_parts"):
-    """Time the parts of a step, each so many times; the last request of its launch but `End`.
-
-    Afterwards the ranks' weights differ.
-    """
-
-    times: int
 
 
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):

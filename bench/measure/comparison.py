@@ -39,9 +39,9 @@ from bench.measure.record.ledger import Ledger
 from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.checkpoints import Checkpoints
+from bench.measure.stages.collectives import Collectives
 from bench.measure.stages.exports import Exports
 from bench.measure.stages.parity import Parity
-from bench.measure.stages.parts import StepParts
 from bench.measure.stages.profiles import Profiles
 from bench.measure.stages.roofline import RooflineFinder
 from bench.measure.stages.search import Search
@@ -49,7 +49,7 @@ from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
-from bench.results.side_files import CHECKPOINTS, EXPORTS, STEP_PARTS
+from bench.results.side_files import CHECKPOINTS, COLLECTIVES, EXPORTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +149,10 @@ class Comparison:
             Checkpoints: config.after == CHECKPOINT,
             Search: measure.batch == "max",
             TimedLaunches: timed,
-            StepParts: measure.parts is not None,
+            Collectives: measure.collectives is not None,
             Profiles: timed and measure.explain,  # last: the verdict does not wait for it
         }
-        files = ((Exports, EXPORTS), (Checkpoints, CHECKPOINTS), (StepParts, STEP_PARTS))
+        files = ((Exports, EXPORTS), (Checkpoints, CHECKPOINTS), (Collectives, COLLECTIVES))
         beside = [file for stage, file in files if wanted[stage]]
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
         ledger = Ledger(plan.output, plan.records, earlier)

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
-from bench.analysis.scale.tables import FOLDER as PREDICTED
 from bench.errors import UserError
 from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
@@ -22,12 +21,10 @@ from bench.report.content.collection import (
     with_distinct_titles,
 )
 from bench.report.content.models import find_settings
-from bench.report.content.scale import read_predictions
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.pages.machine import MachinePage
 from bench.report.pages.machines import index_page, machine_line, machines_page
 from bench.report.pages.methods import methods_page
-from bench.report.pages.scale import scale_page
 from bench.report.pages.selftest import selftest_page
 from bench.report.pages.support import support_page
 from bench.report.render.csv import render_csv
@@ -39,7 +36,7 @@ from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
 
-PAGE, HTML, SUMMARY, SCALE, SPREAD = "index.md", "index.html", "summary.csv", "scale.md", "machines.md"
+PAGE, HTML, SUMMARY, SPREAD = "index.md", "index.html", "summary.csv", "machines.md"
 METHODS, SUPPORT, SUPPORT_TABLE, SELFTEST = "methods.md", "support.md", "support.csv", "selftest.md"
 
 
@@ -58,7 +55,7 @@ class Rendered:
 
 
 def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered:
-    """Write the report of every machine, the page of predictions, and the pages over all machines.
+    """Write the report of every machine, and the pages over all machines.
 
     Args:
         results_dir: of all machines.
@@ -69,7 +66,6 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     names, machines = name_machines(results_dir), list_machines(results_dir)
     jobs = [partial(render_report, machine, rendered_dir / machine.name) for machine in machines]
     with side_by_side(jobs) as rendered:
-        of_scale, refused = write_scale(results_dir, out_dir)
         reports = list(rendered)
     for machine, report in zip(machines, reports, strict=True):
         by_machine[names[machine.name]] = report.results
@@ -81,10 +77,10 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
     page, spread = out_dir / PAGE, out_dir / SPREAD
     _write_page(spread, machines_page(by_machine))
-    _write_page(page, index_page(lines, has_predictions=bool(of_scale)))
+    _write_page(page, index_page(lines))
     return Rendered(
-        written=[page, spread, *of_scale[:1], *(path for report in reports for path in report.written[:1])],
-        refused=[*(sentence for report in reports for sentence in report.refused), *refused],
+        written=[page, spread, *(path for report in reports for path in report.written[:1])],
+        refused=[sentence for report in reports for sentence in report.refused],
         answers=[answer for report in reports for answer in report.answers[:1]],
     )
 
@@ -203,20 +199,3 @@ OTHER_PAGES = {
     ),
 }
 """The pages beside that of a machine's comparisons, by the study whose results they are made of."""
-
-
-def write_scale(results_dir: Path, out_dir: Path) -> Written:
-    """Write the page about many GPUs and its figures, if anything was predicted."""
-    folder = results_dir / PREDICTED
-    if not folder.exists():
-        return [], []
-    try:
-        predictions = read_predictions(folder)
-    except UserError as error:
-        return [], [str(error)]
-    from bench.report.figures.scale import write_scale_figures
-
-    figures = write_scale_figures(predictions, out_dir)
-    page = out_dir / SCALE
-    _write_page(page, scale_page(predictions))
-    return [page, *figures], []

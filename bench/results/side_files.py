@@ -24,29 +24,37 @@ def describe(record: Record) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFile:
-    """A kind of CSV file."""
+class SideFile:
+    """A file that says more of a comparison, some rows for each backend: `<comparison>.<kind>.csv`.
 
+    `DESCRIBED` comes before its columns; in the file it is blank where the row above says the same.
+    """
+
+    kind: str
     what: str  # it holds, for messages
     columns: Mapping[str, str]  # in order, each `TEXT`, `REAL`, or `WHOLE`, which is written with all digits
     blanks: bool = False  # whether a number may be missing, where a figure could not be had
-    digits: int = 6  # significant ones of a figure; 6 are a clock's microseconds in steps of up to a second
 
-    @property
-    def texts(self) -> list[str]:
-        """The columns of text."""
-        return [name for name, kind in self.columns.items() if kind == TEXT]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", dict.fromkeys(DESCRIBED, TEXT) | dict(self.columns))
 
     @property
     def numbers(self) -> list[str]:
         """The columns of numbers."""
         return [name for name, kind in self.columns.items() if kind != TEXT]
 
+    def path_of(self, results: Path) -> Path:
+        """The file that belongs to a results file; its name has a dot more, by which it is known."""
+        return results.with_name(f"{results.stem}.{self.kind}.csv")
+
     def write(self, path: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
         """Replace the file by these rows."""
         table = pd.DataFrame(list(rows), columns=list(self.columns)).astype(self._whole_types())
-        text = self._shorten(table).to_csv(index=False, lineterminator="\n", float_format=f"%.{self.digits}g")
-        write_atomically(path, text)
+        described = table[list(DESCRIBED)].astype(object)
+        repeated = (described == described.shift()).all(axis=1)
+        table[list(DESCRIBED)] = described.mask(repeated, "")
+        # Six significant digits are a clock's microseconds in steps of up to a second.
+        write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
 
     def read(self, path: Path) -> pd.DataFrame:
         """Read such a file.
@@ -54,46 +62,26 @@ class TableFile:
         Raises:
             UserError: it is damaged.
         """
-        texts = dict.fromkeys(self.texts, object)
+        texts = [name for name, kind in self.columns.items() if kind == TEXT]
         missing = {name: [""] for name in self.numbers} if self.blanks else None
         try:
-            table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=missing)
+            table = pd.read_csv(
+                path, dtype=dict.fromkeys(texts, object), keep_default_na=False, na_values=missing
+            )
             if list(table.columns) != list(self.columns) or table.empty:
                 raise ValueError("its columns are others, or it is empty")
-            table = self._complete(table.astype(dict.fromkeys(self.numbers, float)))
+            table = table.astype(dict.fromkeys(self.numbers, float))
+            is_described = table["started_at"] != ""
+            if not is_described.iloc[0]:
+                raise ValueError("its first row does not say what it is of")
+            described = table.loc[is_described, list(DESCRIBED)]
+            table[list(DESCRIBED)] = described.iloc[is_described.cumsum() - 1].to_numpy()
         except (OSError, ValueError) as error:
             raise UserError(
                 f"{path} cannot be read as {self.what} ({error})",
                 "restore it with `git checkout`, or measure the comparison again",
             ) from None
         return table.astype(self._whole_types())
-
-    def _whole_types(self) -> dict[str, str]:
-        whole = [name for name, kind in self.columns.items() if kind == WHOLE]
-        return dict.fromkeys(whole, "Int64" if self.blanks else "int64")
-
-    def _shorten(self, table: pd.DataFrame) -> pd.DataFrame:
-        return table
-
-    def _complete(self, table: pd.DataFrame) -> pd.DataFrame:
-        return table
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideFile(TableFile):
-    """One that says more of a comparison, some rows for each backend: `<comparison>.<kind>.csv`.
-
-    `DESCRIBED` comes before its columns; in the file it is blank where the row above says the same.
-    """
-
-    kind: str
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict.fromkeys(DESCRIBED, TEXT) | dict(self.columns))
-
-    def path_of(self, results: Path) -> Path:
-        """The file that belongs to a results file; its name has a dot more, by which it is known."""
-        return results.with_name(f"{results.stem}.{self.kind}.csv")
 
     def lacks(self, results: Path, records: Mapping[str, Record], names: Iterable[str]) -> bool:
         """Whether one of these backends is not there as it is in the comparison that has these records."""
@@ -107,19 +95,9 @@ class SideFile(TableFile):
             for column in ("config_hash", "environment_hash")
         )
 
-    def _shorten(self, table: pd.DataFrame) -> pd.DataFrame:
-        described = table[list(DESCRIBED)].astype(object)
-        repeated = (described == described.shift()).all(axis=1)
-        table[list(DESCRIBED)] = described.mask(repeated, "")
-        return table
-
-    def _complete(self, table: pd.DataFrame) -> pd.DataFrame:
-        is_described = table["started_at"] != ""
-        if not is_described.iloc[0]:
-            raise ValueError("its first row does not say what it is of")
-        described = table.loc[is_described, list(DESCRIBED)]
-        table[list(DESCRIBED)] = described.iloc[is_described.cumsum() - 1].to_numpy()
-        return table
+    def _whole_types(self) -> dict[str, str]:
+        whole = [name for name, kind in self.columns.items() if kind == WHOLE]
+        return dict.fromkeys(whole, "Int64" if self.blanks else "int64")
 
 
 EXPORTS = SideFile(
@@ -178,29 +156,26 @@ HELD_OUT_LOSSES = SideFile(
 )
 """Held-out losses on the way to a target: a row per backend, launch and evaluation."""
 
-STEP_PARTS = SideFile(
-    kind="parts",
-    what="parts of steps",
+COLLECTIVES = SideFile(
+    kind="collectives",
+    what="collectives",
     columns={
         "status": TEXT,  # ok, or why the rest is missing
         "message": TEXT,
-        "item": TEXT,  # memory, part, gradients, or collective: its name is in the next column
-        "name": TEXT,
+        "name": TEXT,  # the kind of collective
         "launch": WHOLE,
         "ranks": WHOLE,
-        "calls": WHOLE,  # of a collective in one step; 0: it was only timed
-        "whole_bytes": WHOLE,  # of its tensor, as in results.collectives; of memory: on the highest rank
+        "calls": WHOLE,  # in one step; 0: it was only timed
+        "whole_bytes": WHOLE,  # of its tensor, as in results.collectives
         "element_bytes": WHOLE,
-        "elements": WHOLE,  # of the gradients that are there
-        "share": REAL,  # of the backward pass that is over by then
-        "seconds": REAL,  # of a part or of one call: median over repetitions, slowest rank
+        "seconds": REAL,  # of one call: median over repetitions, slowest rank
         "low_s": REAL,  # of that median's 95 % interval
         "high_s": REAL,
         "cpu_s": REAL,  # seconds of the processor; mean over ranks
     },
     blanks=True,
 )
-"""The parts of a step without communication, and its collectives: a row for each of them, and each launch."""
+"""The collectives of a step, and of a ladder of sizes: a row for each of them, and each launch."""
 
 BREAKDOWN = SideFile(
     kind="breakdown",

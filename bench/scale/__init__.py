@@ -1,2 +1,1 @@
-"""`make scale`: what a step would take on 1 to 1,024 ranks, from measured parts, and how far that can be
-trusted."""
+"""`make scale`: a step on 1 to 1,024 GPUs, predicted from counted bytes and published figures of links."""

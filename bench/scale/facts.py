@@ -12,7 +12,7 @@ from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.errors import UserError
 from bench.measure.plan.resolve import resolve
-from bench.results.step_parts import ModelFacts
+from bench.results.model_facts import ModelFacts
 
 COUNTER = "bench.worker.observe.model_facts"
 

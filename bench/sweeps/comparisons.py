@@ -17,7 +17,7 @@ from bench.measure.plan.preflight import check_and_name
 from bench.measure.plan.schedule import missing_launches
 from bench.measure.record.resume import rows_to_keep
 from bench.results import csv_files
-from bench.results.side_files import STEP_PARTS
+from bench.results.side_files import COLLECTIVES
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import model_label
 from bench.sweeps.plan_file import Plan, PlanPart
@@ -98,7 +98,7 @@ def is_complete(comparison: PlannedComparison) -> bool:
         return False
     if set(table["config_hash"]) != {identity.config_hash(config)}:
         return False
-    if config.measure.parts is not None and not STEP_PARTS.path_of(comparison.csv).exists():
+    if config.measure.collectives is not None and not COLLECTIVES.path_of(comparison.csv).exists():
         return False
     untimed = set(table[table["round"].isna()]["backend"])  # failed, or trained in the parity launch alone
     timed = [name for name in config.backends if name not in untimed]

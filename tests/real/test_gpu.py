@@ -25,7 +25,6 @@ import pytest
 from bench.machine.gpus import visible_gpus
 from bench.results.operator_kinds import HOST
 from bench.results.side_files import DESCRIBED
-from bench.results.step_parts import BACKWARD, FORWARD, TOGETHER, UPDATE, WHOLE
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support import pretended_gpu
@@ -467,12 +466,12 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_in_16_bits_backends_train_alike_have_parts_and_go_on_from_a_checkpoint(
+def test_in_16_bits_backends_train_alike_have_collectives_and_go_on_from_a_checkpoint(
     precision: str, tmp_path: Path, is_pretended: bool
 ) -> None:
     # A CPU's arithmetic knows no more.
     names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS[precision]
-    more = ("measure.parts=step", "after=checkpoint") if precision == "fp16" else ()
+    more = ("measure.collectives=count", "after=checkpoint") if precision == "fp16" else ()
     _, rows = bench(
         tmp_path,
         *(f"precision={precision}", listed(*names), "measure=quick", "seq_len=64", "micro_batch=32", *more),
@@ -481,7 +480,9 @@ def test_in_16_bits_backends_train_alike_have_parts_and_go_on_from_a_checkpoint(
     assert set(rows["precision"]) == {precision}
     if precision == "fp16":
         assert (rows["skipped_steps"] == 0).all()
-        assert {FORWARD, BACKWARD, UPDATE, WHOLE, TOGETHER} <= set(rows_in(tmp_path, "parts")["name"])
+        counted = rows_in(tmp_path, "collectives")
+        assert set(counted["status"]) == {"ok"}
+        assert "all_reduce" in set(counted["name"])
         checkpoints = rows_in(tmp_path, "checkpoint")
         assert set(checkpoints["status"]) == {"ok"}, checkpoints.T
     if not is_pretended:

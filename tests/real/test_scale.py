@@ -1,25 +1,26 @@
-"""Parts of steps for real: what each sharding sends, what shapes say, and a slow link between two nodes."""
+"""Collectives of steps for real: what each sharding sends, what shapes say, and the committed page."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from bench.analysis.scale.sendings import sendings, sent_in_a_step
 from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
-from bench.results.collectives import sent_bytes
+from bench.results.side_files import COLLECTIVES
+from bench.scale import __main__ as command
+from bench.scale.check import counted_bytes
 from bench.scale.facts import facts_of
-from bench.scale.links import Node, two_nodes
-from bench.scale.measured import Measured, read_measured
+from bench.scale.traffic import sent_in_a_step, traffic_of
 from bench.setup import stacks
 from tests.support.configs import SMALL, a_config, a_model
 from tests.support.factories import facts_of_shapes
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked")]
 
@@ -30,8 +31,8 @@ EVERY_KIND = ("ddp", "zero1", "zero3")
 EVERY = (*EVERY_KIND, "zero2", "zero_redundancy")
 
 COUNTED = {"ddp": 2.0, "zero_redundancy": 3.0, "zero1": 3.0, "zero2": 5.0, "zero3": 3.0}
-"""Numbers per parameter that libraries send; `bench.analysis.scale.sendings` says why they are not
-`TEXTBOOK`'s."""
+"""Elements per parameter that libraries send with two micro-batches; `bench.scale.traffic` says why they are
+not the textbook's."""
 
 
 @pytest.mark.once  # the rules are those of the pinned DeepSpeed and torch
@@ -39,52 +40,37 @@ COUNTED = {"ddp": 2.0, "zero_redundancy": 3.0, "zero1": 3.0, "zero2": 5.0, "zero
 def test_every_sharding_sends_what_its_rule_says(shardings: Sequence[str], tmp_path: Path) -> None:
     """DDP by hooks of C++, DeepSpeed from Python: all of it passes torch's dispatcher, where it is
     counted."""
-    config, measured = taken_apart(tmp_path, shardings, parts="step")
-    table = measured.parts
-
+    config, table = counted_in(tmp_path, shardings)
     tensors = trained_tensors()
     facts = facts_of_shapes(tensors)
     for sharding in shardings:
-        mine = table[(table["backend"] == sharding) & (table["item"] == "collective")]
-        counted = measured.counted(sharding)
-        rules = sendings(sharding, facts, ranks=2, on_cuda=False)
-        sent = sum(sent_bytes(one, 2) * calls for one, calls in counted.items())
-        assert sent == sent_in_a_step(rules, 2, config.grad_accum), sharding
-        volume = sent * 2 / 4 / sum(tensors)  # half of it is another rank's, a number has 4 bytes
+        sent = counted_bytes(table, sharding, 2)
+        rules = traffic_of(sharding, facts, ranks=2)
+        assert sent == sent_in_a_step(rules, 2, config.grad_accum, least_bytes=64), sharding
+        volume = sent * 2 / 4 / sum(tensors)  # half of it is another rank's, an element has 4 bytes
         assert volume == pytest.approx(COUNTED[sharding], abs=0.01)
-        assert mine["seconds"].gt(0).all(), "each was timed alone"
-
-    parts = table[(table["backend"] == "ddp") & (table["item"] == "part")].set_index("name")["seconds"]
-    assert set(parts.index) == {"forward", "backward", "update", "copies", "whole", "together"}
-    passes = config.grad_accum * (parts["forward"] + parts["backward"])
-    assert passes + parts["update"] == pytest.approx(parts["whole"], rel=0.5)
-    ready = table[(table["backend"] == "ddp") & (table["item"] == "gradients")]
-    assert ready["elements"].iloc[-1] == sum(tensors)
-    assert ready["share"].is_monotonic_increasing
-    refused = table[(table["backend"] == "zero1") & (table["status"] != "ok")]
-    assert "has no step without communication" in refused["message"].iloc[0]
 
 
 @pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
 def test_fsdp2_sends_what_its_rule_says(tmp_path: Path) -> None:
-    config, measured = taken_apart(tmp_path, ("ddp", "fsdp2"), parts="count")
-    counted = measured.counted("fsdp2")
+    config, table = counted_in(tmp_path, ("ddp", "fsdp2"))
     facts = facts_of_shapes(trained_tensors(), layers=2, layer_parameters=2 * sum(trained_layer()))
-    rules = sendings("fsdp2", facts, ranks=2, on_cuda=False)
-    sent = sum(sent_bytes(one, 2) * calls for one, calls in counted.items())
-    assert sent == sent_in_a_step(rules, 2, config.grad_accum)
-    assert {one.kind for one in counted} == {"all_gather", "reduce_scatter"}
+    rules = traffic_of("fsdp2", facts, ranks=2)
+    sent = counted_bytes(table, "fsdp2", 2)
+    assert sent == sent_in_a_step(rules, 2, config.grad_accum, least_bytes=64)
+    mine = table[(table["backend"] == "fsdp2") & (table["whole_bytes"] > 64)]
+    assert set(mine["name"]) == {"all_gather", "reduce_scatter"}
 
 
-def taken_apart(folder: Path, shardings: Sequence[str], parts: str) -> tuple[Config, Measured]:
-    """A comparison of these shardings on two ranks, named after them, and what was found of their steps."""
+def counted_in(folder: Path, shardings: Sequence[str]) -> tuple[Config, pd.DataFrame]:
+    """A comparison of these shardings on two ranks, named after them, and their collectives."""
     model = a_model(config=a_model().config | {"vocab_size": WORDS}, parameters=SMALL + (WORDS - 512) * 65)
-    config = a_config(folder, model=model, launches=0, parts=parts)
+    config = a_config(folder, model=model, launches=0, collectives="count")
     backends = {one: Backend(engine="eager", optimizer="adamw", sharding=one) for one in shardings}
     config = replace(config, backends=backends, reference="ddp")
-    Comparison(config, "m-cpux2").measure()
-    (measured,) = read_measured(folder / "results")
-    return config, measured
+    comparison = Comparison(config, "m-cpux2")
+    comparison.measure()
+    return config, COLLECTIVES.read(COLLECTIVES.path_of(comparison.shared.output.csv))
 
 
 def trained_layer() -> list[int]:
@@ -142,50 +128,9 @@ def test_a_command_that_cannot_be_counted_is_one_sentence() -> None:
 
 
 @pytest.mark.once
-@pytest.mark.time
-def test_a_link_between_two_nodes_carries_what_it_is_told_to() -> None:
-    """Rate of a plain socket through it, each way at a time, as collectives use it."""
-    try:
-        with two_nodes(0.1) as (first, second):
-            seconds = _send(first, second, 4_000_000)
-    except UserError as error:
-        pytest.skip(str(error))
-    # 0.32 s at the rate; what passes at once is 3 % of it, headers are 4 %.
-    assert 0.28 < seconds < 0.8
-    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    assert first.namespace not in left
-
-
-_RECEIVE = """
-import socket, sys, time
-server = socket.create_server((sys.argv[1], 40999))
-print("ready", flush=True)
-taken, _ = server.accept()
-left, start = int(sys.argv[2]), time.perf_counter()
-while left > 0:
-    left -= len(taken.recv(1 << 16))
-print(time.perf_counter() - start, flush=True)
-"""
-
-_SEND = """
-import socket, sys
-socket.create_connection((sys.argv[1], 40999)).sendall(bytes(int(sys.argv[2])))
-"""
-
-
-def _send(first: Node, second: Node, size: int) -> float:
-    """Seconds in which so many bytes come from the second node to the first."""
-    receiver = subprocess.Popen(
-        first.command(sys.executable, "-c", _RECEIVE, first.address, str(size)),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert receiver.stdout is not None
-    assert receiver.stdout.readline() == "ready\n"
-    subprocess.run(
-        second.command(sys.executable, "-c", _SEND, first.address, str(size)),
-        check=True,
-    )
-    seconds = float(receiver.stdout.readline())
-    receiver.wait()
-    return seconds
+def test_the_committed_page_is_what_the_command_on_it_writes(tmp_path: Path) -> None:
+    """With its check of every byte that was counted."""
+    command.main(["model=bert-large", "topology=dgx-a100", "--out", str(tmp_path)])
+    for path in ROOT.glob("reports/scale.*"):
+        assert (tmp_path / path.name).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
+    assert "as counted at 19 of 19 points" in (tmp_path / "scale.md").read_text(encoding="utf-8")

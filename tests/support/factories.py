@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bench.machine.telemetry.gpu_meter import GpuSample
+from bench.results.model_facts import ModelFacts
 from bench.results.records import Block, LaunchStage, Phase, Record, WarmUp, Workload
-from bench.results.step_parts import ModelFacts
 
 MIB = 2**20
 

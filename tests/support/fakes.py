@@ -26,7 +26,6 @@ from bench.launch.messages import (
     FlopsCounted,
     LoadCheckpoint,
     ParityTrained,
-    PartsTimed,
     ProductsTimed,
     ProfileSteps,
     Request,
@@ -36,7 +35,6 @@ from bench.launch.messages import (
     TakeFirstStep,
     TimeBlock,
     TimeCollectives,
-    TimeParts,
     TimeProducts,
     TrainForParity,
     UseFirstBatches,
@@ -46,16 +44,6 @@ from bench.launch.spec import WorkerSpec
 from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.records import Product, Roofline, Shape, WorkloadProduct
-from bench.results.step_parts import (
-    BACKWARD,
-    COPIES,
-    FORWARD,
-    TOGETHER,
-    UPDATE,
-    WHOLE,
-    ReadyGradients,
-    TimedPart,
-)
 
 SQUARE = Shape(batch=1, rows=1000, inner=1000, columns=1)
 PRODUCTS = (
@@ -71,9 +59,6 @@ SENT = (
     CountedCollective(collective=Collective(kind="gather", bytes=8, element_bytes=8), calls=1),
 )
 """What a fake group's step sends: gradients, a flag, and something that nobody can time alone."""
-
-SHARES = {FORWARD: 0.3, BACKWARD: 0.5, UPDATE: 0.1, COPIES: 0.05, WHOLE: 1.0, TOGETHER: 1.2}
-"""Of a fake group's step, by part."""
 
 
 class FakeClock:
@@ -345,16 +330,6 @@ class FakeGroup:
                     for one in collectives
                 ]
                 return CollectivesTimed(timed=timed)
-            case TimeParts(times=times):
-                assert times >= 6, "else an interval of them says nothing"
-                step = self.script["step_seconds"]
-                return PartsTimed(
-                    parts=[
-                        TimedPart(part=part, seconds=(share * step,) * 3, cpu_seconds=share * step / 2)
-                        for part, share in SHARES.items()
-                    ],
-                    ready=[ReadyGradients(elements=250, share=0.5), ReadyGradients(elements=1000, share=1.0)],
-                )
             case TimeProducts(shapes=shapes):
                 products = [
                     Product(shape=shape, flops=flops, seconds=1.0)

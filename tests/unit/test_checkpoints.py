@@ -10,7 +10,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.measure.stages.checkpoints import SAME, judge
 from bench.measure.stages.judging import Trajectory
 from bench.report.content.collection import ReportedComparison
-from bench.results.side_files import CHECKPOINTS, STEP_PARTS
+from bench.results.side_files import CHECKPOINTS, COLLECTIVES
 from bench.worker.state import checkpoint_files
 from bench.worker.state.checkpoint_files import LIST, UNFINISHED
 from tests.support.comparisons import Resumable
@@ -58,9 +58,9 @@ def test_a_check_that_is_wanted_later_is_made_up_for_where_nothing_is_timed(tmp_
     assert {"pytorch", "ortmodule_zero1"} <= set(table["backend"])
     assert Resumable(tmp_path, diverged, after="checkpoint", **parity).groups == []
     assert Resumable(tmp_path, diverged, **parity).groups == []
-    parity["measure"]["parts"] = "count"
+    parity["measure"]["collectives"] = "count"
     run = Resumable(tmp_path, diverged, **parity)
-    assert set(STEP_PARTS.read(STEP_PARTS.path_of(run.comparison.shared.output.csv))["backend"]) == {
+    assert set(COLLECTIVES.read(COLLECTIVES.path_of(run.comparison.shared.output.csv))["backend"]) == {
         "pytorch",
         "ortmodule_zero1",
     }

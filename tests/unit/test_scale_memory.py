@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from bench.analysis.scale.memory import bucket_bytes, predict_memory
-from bench.analysis.scale.sendings import DEEPSPEED_BUCKET
 from bench.config.choices import DIVIDED
+from bench.scale.memory import bucket_bytes, predict_memory
+from bench.scale.traffic import DEEPSPEED_BUCKET
 
 MANY = [1, 2, 3, 4, 7, 8, 16, 64, 1024]
 PARAMETERS = 1_000_000

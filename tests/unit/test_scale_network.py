@@ -1,18 +1,15 @@
 """Figures with what they may be, topologies, and how long a collective takes on them."""
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.scale import topology
-from bench.analysis.scale.estimates import Dice, Estimate, estimates_of
-from bench.analysis.scale.network import LinkedNodes, MeasuredRanks, TimedSize
-from bench.analysis.scale.topology import DeviceKind, NetworkLink, Topology
 from bench.errors import UserError
 from bench.results.collectives import SENT
-from bench.statistics.intervals import Floats
+from bench.scale import topology
+from bench.scale.estimates import Dice, Estimate, estimates_of
+from bench.scale.network import LinkedNodes
+from bench.scale.topology import DeviceKind, NetworkLink, Topology
 
 GB = 1e9
 
@@ -144,9 +141,7 @@ def linked(
 
 
 def took(network: LinkedNodes, kind: str, size: float, *ranks: float) -> list[float]:
-    duration = network.seconds(kind, size, np.array(ranks))
-    assert not duration.busy.any(), "GPUs send by themselves"
-    seconds: list[float] = duration.total[0].tolist()
+    seconds: list[float] = network.seconds(kind, size, np.array(ranks))[0].tolist()
     return seconds
 
 
@@ -195,102 +190,15 @@ def test_one_rank_alone_takes_no_time(kind: str) -> None:
 def test_all_calls_have_the_same_links() -> None:
     a100, ranks = topology.load("dgx-a100"), np.array([8.0, 64.0])
     network = LinkedNodes(a100, Dice(100))
-    one, again = (network.seconds("all_gather", 10 * GB, ranks).total for _ in range(2))
+    one, again = (network.seconds("all_gather", 10 * GB, ranks) for _ in range(2))
     assert one.shape == (100, 2)
     assert one.tolist() == again.tolist()
     assert len(set(one[:, 1])) > 90
 
 
-# --- measured ranks -------------------------------------------------------------------------------
-
-
-def timed(*sizes: tuple[float, float, float]) -> Mapping[str, Sequence[TimedSize]]:
-    """All-reduces of these bytes, seconds and busy shares."""
-    return {
-        "all_reduce": [
-            TimedSize(size=size, seconds=Estimate.exactly(seconds), busy_share=busy)
-            for size, seconds, busy in sizes
-        ]
-    }
-
-
-TWO_SIZES = timed((1e3, 0.01, 0.8), (1e5, 0.1, 0.4))
-
-
-def seconds_of(network: MeasuredRanks, size: float, ranks: Floats | None = None) -> tuple[float, float]:
-    """Busy, and on the way."""
-    duration = network.seconds("all_reduce", size, np.array([4.0]) if ranks is None else ranks)
-    return duration.busy[0, -1], duration.on_the_way[0, -1]
-
-
-@pytest.mark.parametrize(
-    ("size", "seconds", "busy_share"),
-    [
-        (1e3, 0.01, 0.8),
-        (1e4, 0.01 * 10**0.5, 0.6),
-        (1e5, 0.1, 0.4),
-        (1e2, 0.01, 0.8),
-        (1e6, 1.0, 0.4),
-    ],
-    ids=["as timed", "between", "the largest", "smaller than any", "larger than any"],
-)
-def test_seconds_follow_a_line_between_logarithms(size: float, seconds: float, busy_share: float) -> None:
-    busy, on_the_way = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice()), size)
-    assert busy + on_the_way == pytest.approx(seconds)
-    assert busy == pytest.approx(busy_share * seconds)
-
-
-def test_nothing_is_known_of_other_world_sizes_and_of_other_kinds() -> None:
-    network = MeasuredRanks(4, TWO_SIZES, Dice())
-    with pytest.raises(ValueError, match="timed with 4 ranks"):
-        network.seconds("all_reduce", 1e4, np.array([4.0, 8.0]))
-    with pytest.raises(ValueError, match="no broadcast was timed"):
-        network.seconds("broadcast", 1e4, np.array([4.0]))
-
-
 def test_switches_help_an_all_reduce_alone() -> None:
     nodes, ranks = linked(inside=100 * GB, ring=50 * GB, hop=1e-12), np.array([8.0])
     seconds = {
-        kind: nodes.seconds(kind, 8e9, ranks).total.item()
-        for kind in ("all_reduce", "all_gather", "broadcast")
+        kind: nodes.seconds(kind, 8e9, ranks).item() for kind in ("all_reduce", "all_gather", "broadcast")
     }
     assert seconds == pytest.approx({"all_reduce": 0.14, "all_gather": 0.14, "broadcast": 0.14}, rel=1e-6)
-
-
-def test_one_of_measured_ranks_alone_takes_no_time() -> None:
-    network = MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e6)
-    duration = network.seconds("all_reduce", 1e4, np.array([1.0, 4.0]))
-    assert duration.total.shape == (1, 2)
-    assert duration.busy[0, 0] == duration.on_the_way[0, 0] == 0
-    assert duration.total[0, 1] > 0
-
-
-def test_a_slow_link_is_what_an_all_reduce_waits_for_and_computing_goes_on_meanwhile() -> None:
-    busy, on_the_way = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice()), 1e4)
-    slower = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e3), 1e4)
-    assert slower == pytest.approx((busy, 2 * 1e4 * 3 / 4 / 1e3 - busy))
-    fast_enough = seconds_of(MeasuredRanks(4, TWO_SIZES, Dice(), bytes_per_s=1e9), 1e4)
-    assert fast_enough == pytest.approx((busy, on_the_way)), "its own work takes longer"
-
-
-def test_an_all_gather_works_and_then_waits() -> None:
-    timed = {"all_gather": TWO_SIZES["all_reduce"]}
-    ranks = np.array([4.0])
-    alone, linked = (
-        MeasuredRanks(4, timed, Dice(), bytes_per_s=rate).seconds("all_gather", 1e4, ranks)
-        for rate in (None, 1e6)
-    )
-    assert linked.busy == alone.busy
-    assert linked.total - alone.total == pytest.approx(1e4 * 3 / 4 / 1e6)
-
-
-def test_draws_vary_as_the_largest_size_was_timed_and_all_sizes_together() -> None:
-    sizes = [
-        TimedSize(size=1e3, seconds=Estimate.exactly(0.01), busy_share=0.0),
-        TimedSize(size=1e5, seconds=Estimate(value=0.1, low=0.08, high=0.12), busy_share=0.0),
-    ]
-    network = MeasuredRanks(4, {"all_reduce": sizes}, Dice(4000))
-    small, large = (network.seconds("all_reduce", size, np.array([4.0])).total[:, 0] for size in (1e3, 1e5))
-    assert (small[0], large[0]) == pytest.approx((0.01, 0.1))
-    assert large / small == pytest.approx(np.full(4000, 10))
-    assert np.quantile(large, [0.025, 0.975]) == pytest.approx([0.08, 0.12], rel=0.03)

@@ -40,15 +40,13 @@ def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text
     return [Link(name, f"{folder}/index.md"), f": {answer}"]
 
 
-def index_page(entries: Sequence[Text], *, has_predictions: bool) -> list[Block]:
+def index_page(entries: Sequence[Text]) -> list[Block]:
     """The page over all machines."""
     spread = Link("The same comparison on several machines, and how far these lie apart", "machines.md")
-    scale = Link("Many GPUs: what is predicted, and how far predictions were off", "scale.md")
     return [
         Heading(QUESTION, 1),
         Bullets(entries),
         Paragraph(spread),
-        *([Paragraph(scale)] if has_predictions else []),
         Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
     ]
 

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.launch.spec import WorkerSpec
-from bench.results.step_parts import ModelFacts, ReadyGradients
+from bench.results.model_facts import ModelFacts, ReadyGradients
 from bench.worker.sharding import trained
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models

@@ -32,7 +32,6 @@ class DeviceRank(Rank):
         "evaluate": "engine=on_device has no model that PyTorch could evaluate",
         "count_collectives": ALONE,
         "time_collectives": ALONE,
-        "time_parts": ALONE,
         "profile": NO_PROFILE,
         "finish_profile": NO_PROFILE,
     }

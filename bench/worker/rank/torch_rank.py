@@ -167,13 +167,6 @@ class TorchRank(Rank):
 
         return messages.CollectivesTimed(timed=time_alone(collectives, self.training))
 
-    def time_parts(self, times: int) -> messages.PartsTimed:
-        """Take each kind of step so many times; the parts of those apart from the other ranks."""
-        from bench.worker.observe.step_parts import time_parts
-
-        parts, ready = time_parts(self.training, times)
-        return messages.PartsTimed(parts=parts, ready=ready)
-
     def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""
         from bench.worker.observe.step_profile import StepProfiler

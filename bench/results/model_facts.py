@@ -1,0 +1,31 @@
+"""What a model's shapes say of it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyGradients:
+    """How far a backward pass has come when so many gradients are there."""
+
+    elements: int  # of all gradients that are there by then
+    share: float  # of the backward pass's FLOPs that are done
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """What a model's shapes alone say of one micro-batch on one rank: counted, not measured."""
+
+    parameters: int  # of the model, tied ones once
+    tensors: tuple[int, ...]  # elements of each tensor that is trained, in the model's order
+    layers: int  # that are repeated
+    layer_parameters: int  # trained ones of all of these together
+    forward_flops: int  # of a micro-batch
+    backward_flops: int  # of the same
+    activation_bytes: int  # of everything that the forward pass keeps for the backward pass
+    layer_activation_bytes: int  # of it, what the repeated layers keep
+    ready: tuple[ReadyGradients, ...]  # as gradients come, the first ones first
+
+    @property
+    def trainable(self) -> int:
+        """Elements that are trained."""
+        return sum(self.tensors)
