@@ -70,11 +70,6 @@ SHARDINGS_OF_LOOPS = dict.fromkeys(
 
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
-OF_CLASSES = ("image-classification", "sequence-classification", "token-classification")
-"""Tasks whose labels are classes, `num_labels` of them."""
-
-OF_TOKENS = ("causal-lm", "masked-lm", "speech-recognition", "translation")  # tasks whose labels are tokens
-
 OWN_TASK = "own"
 """The task of a module of the user's own, which has no head of transformers: what its loss asks for."""
 

@@ -13,10 +13,7 @@ from bench.config.schema import Config
 from bench.machine import environment
 from bench.machine.environment import digest
 
-OF_A_MODEL = {
-    **{"trained": ALL, "label_smoothing": 0.0, "class_weights": None},
-    **{"module": None, "trust_remote_code": False},
-}
+OF_A_MODEL = {"trained": ALL, "module": None, "trust_remote_code": False}
 OF_A_BACKEND = {
     **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
     **{"workers": None, "pinned_memory": None},

@@ -158,12 +158,6 @@ class Config:
                 f"backends.{name}.accumulate={parts} does not divide micro_batch={self.micro_batch}",
                 f"choose micro_batch={-(-self.micro_batch // parts) * parts}, or a divisor",
             )
-        if parts > 1 and self.model.class_weights is not None:
-            raise UserError(
-                f"backends.{name}.accumulate={parts} takes the mean over parts, and with model.class_weights "
-                "each part has another sum of weights",
-                "leave one of them out",
-            )
         if parts > 1 and self.measure.batch == "max":
             raise UserError(
                 f"backends.{name}.accumulate={parts} keeps the batch of the others, and with "
