@@ -18,7 +18,6 @@ from bench.report.content.collection import (
     Collection,
     ReportedComparison,
     collect,
-    put_seeds_together,
     with_distinct_titles,
 )
 from bench.report.content.models import find_settings
@@ -101,7 +100,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     machine = name_machine(folder) if is_machine(folder) else ""
     studies = [files_of(*(folder / name for name in names)) for names in ((REPRODUCED,), OTHERS, EVIDENCE)]
     paths_of_families = studies if machine else [list_files(folder)]
-    read = [put_seeds_together(collect(paths)) for paths in paths_of_families]
+    read = [collect(paths) for paths in paths_of_families]
     families = with_distinct_titles([collection.comparisons for collection in read])
     shown, evidence = families[:2], families[2:]  # the first that is not empty answers first
     links, other_files, refused = _write_other_pages(folder, out_dir)
@@ -126,7 +125,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
             settings=find_settings(shown),
             figures=[figure for figure, _ in planned],
             not_drawn=plan.not_drawn(drawn),
-            findings=judge_claims([seed for one in chain(*shown, *evidence) for seed in one.seeds or [one]]),
+            findings=judge_claims(list(chain(*shown, *evidence))),
             other_pages=links,
         )
         _write_page(for_git, page.blocks(on_screen=False))
