@@ -44,10 +44,12 @@ def index_page(entries: Sequence[Text], *, has_predictions: bool) -> list[Block]
     """The page over all machines."""
     spread = Link("The same comparison on several machines, and how far these lie apart", "machines.md")
     scale = Link("Many GPUs: what is predicted, and how far predictions were off", "scale.md")
+    claims = Link("What others claim, tested", "claims.md")
     return [
         Heading(QUESTION, 1),
         Bullets(entries),
         Paragraph(spread),
+        Paragraph(claims),
         *([Paragraph(scale)] if has_predictions else []),
         Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
     ]
