@@ -101,7 +101,7 @@ COUNT, STEP, LADDER = "count", "step", "ladder"
 """What is found out of a step after the timed launches: what ranks send and hold; beside that the seconds of
 its parts and collectives; and those of every kind of collective from 4 KiB to 256 MiB."""
 
-RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
+RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 
 USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")

@@ -6,7 +6,6 @@ refuses what is impossible in itself; `Config` refuses what the parts make of ea
 `Config` out of a command line.
 """
 
-import math
 import re
 from dataclasses import dataclass, replace
 
@@ -213,13 +212,6 @@ class Config:
                 f"sharding={backend.sharding} trains in 16 bits alone",
                 "choose precision=bf16 or fp16, or a backend with sharding=zero1",
             )
-        scale = precision.initial_scale
-        if scale is not None and not math.log2(scale).is_integer():
-            raise UserError(
-                f"precision.initial_scale={scale:g} is no power of two, which backends.{name} needs: "
-                "DeepSpeed takes its exponent",
-                "choose another, such as 65536",
-            )
 
     def _check_measure(self) -> None:
         """Refuse ways to measure that the device or the data cannot serve."""
@@ -279,13 +271,12 @@ class Config:
                 f"model.module={module}",
                 "leave data out, and read the data in example_batch",
             )
-        for key in ("lengths", "min_length_share"):
-            if getattr(self.data, key) != getattr(Data, key):
-                raise UserError(
-                    f"data.{key}={getattr(self.data, key)} has no effect on model.module={module}, whose "
-                    "samples example_batch makes",
-                    "leave it out",
-                )
+        if self.data.lengths != Data.lengths:
+            raise UserError(
+                f"data.lengths={self.data.lengths} has no effect on model.module={module}, whose samples "
+                "example_batch makes",
+                "leave it out",
+            )
         for name in self.backends:
             if self.attention_of(name) not in ("eager", choices.BEST_ATTENTION):
                 raise UserError(

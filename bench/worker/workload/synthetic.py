@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.config.data import Data
+from bench.config.data import SHORTEST_SHARE, Data
 from bench.worker.workload import tasks
 from bench.worker.workload.tasks import Arrays, Integers
 
@@ -34,7 +34,7 @@ def draw_lengths(data: Data, *, count: int, seq_len: int, random: np.random.Gene
         median, spread = LIKE[data.lengths]
         drawn = np.rint(random.lognormal(np.log(median), spread, size=count))
         return np.clip(drawn, 1, seq_len).astype(np.int64)
-    shortest = max(1, round(data.min_length_share * seq_len))
+    shortest = max(1, round(SHORTEST_SHARE * seq_len))
     return random.integers(shortest, seq_len + 1, size=count)
 
 
