@@ -90,7 +90,7 @@ LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 """By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for
 rounding to 24, 11, 11 and 8 significant bits."""
 
-LENGTHS = ("full", "uniform", "sst2", "squad")
+LENGTHS = ("full", "uniform")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
 EXPORT, CHECKPOINT = "export", "checkpoint"
