@@ -109,7 +109,7 @@ collectives: setup ## time what ranks send each other at sizes from 4 KiB to 256
 	$(VENV)/bin/python -m bench.sweeps scale parts=collectives \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
-claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them on the machine's page
+claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them
 ## ARGS="parts=loader" measures one part of conf/sweeps/claims.yaml; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.sweeps claims $(ARGS)
 

@@ -81,7 +81,7 @@ def read_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
     parser = get_args_parser()
     parser.error = refuse  # else it prints its usage and exits
-    given = [word for word in words if re.match(r"~|(?!-).*=", word)]
+    given = [word for word in words if re.match(r"(?!-).*=", word)]
     rest = [word for word in words if word not in given]
     overrides = parser.parse_intermixed_args([*given, *rest]).overrides
     return quote_texts(overrides), [word for word in rest if word not in overrides]

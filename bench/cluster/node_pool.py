@@ -20,6 +20,8 @@ from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.machine.variables import SECRET_VARIABLE
 from bench.setup import stacks
 
+REJOIN_SECONDS = 30  # between launches, in which a lost node may come back
+
 DESCRIBE_SECONDS = 60
 """A node describes its environment in a second; with cold disks and several stacks it takes longer."""
 
@@ -134,7 +136,7 @@ class NodePool:
         self.listener.close()
 
     def _replacement(self, lost: RemoteNode) -> RemoteNode | None:
-        seconds = 0.0 if self._gave_up else self.device.rejoin_timeout_s
+        seconds = 0.0 if self._gave_up else REJOIN_SECONDS
         if seconds:
             self.say(f"{lost.name} was lost; waiting up to {seconds:g} seconds for it to come back")
         end = time.monotonic() + seconds

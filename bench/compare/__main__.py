@@ -2,8 +2,7 @@
 
 BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: what in
 it differs from its last commit. Files that are the same on both sides are only counted.
-Files that differ in their seed alone are compared as one: the seeds are the sample. A file that BASE does
-not have is shown beside the same comparison on other machines, which is no verdict.
+A file that BASE does not have is shown beside the same comparison on other machines, which is no verdict.
 
 Exit status: 0 nothing became worse beyond its tolerance (conf/tolerances.yaml), 1 a regression (beyond it
 with an interval that excludes no change, or a backend that no longer runs), 2 a damaged file, or files that
@@ -23,7 +22,6 @@ from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
 from bench.compare.differences import named_differences
 from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
-from bench.compare.seeds import join_comparisons, join_seeds
 from bench.compare.sources import (
     RESULTS,
     Pairing,
@@ -160,7 +158,7 @@ def _run(options: argparse.Namespace) -> int:
     base = find_source(options.base, folder) if options.base else last_commit_source(folder)
     new = find_source(options.new, folder) if options.new else folder_source(Path(folder), "the working tree")
     compared = ComparedSources(base=base, pairing=pair_files(base, new))
-    for title, old, now in join_seeds(compared.pairing.pairs):
+    for title, old, now in compared.pairing.pairs:
         _compare_pair(title, old, now, tolerances, compared)
     if compared.pairing.new:
         _look_at_other_machines(compared, folder)
@@ -196,14 +194,14 @@ def _look_at_other_machines(compared: ComparedSources, folder: str) -> None:
         names = find_machine_names(folder)
     except UserError as error:
         compared.refuse(error)
-    new = join_comparisons(read_results(compared.pairing.new, compared.refuse))
+    new = read_results(compared.pairing.new, compared.refuse)
     models = [distinct_text(results.rows, "model").replace('"', '""').encode() for results in new.values()]
     same_model = {  # or a file that names it elsewhere: reading all takes a second
         place: file
         for place, file in compared.base.files.items()
         if any(model in file.content for model in models)
     }
-    known = join_comparisons(read_results(same_model, lambda _: None))  # `make report` tells of damaged ones
+    known = read_results(same_model, lambda _: None)  # `make report` tells of damaged ones
     for place, results in new.items():
         compared.new[place] = look_at_other_machines(place, results, known, names)
 

@@ -24,8 +24,7 @@ class ResultsFile:
     """A results file that is not parsed yet, so that a damaged one stops no other."""
 
     name: str  # under which messages speak of it
-    content: bytes = b""
-    rows: pd.DataFrame | None = None  # of several seeds together, in place of the content
+    content: bytes
 
     def read(self) -> pd.DataFrame:
         """The rows of the file.
@@ -33,7 +32,7 @@ class ResultsFile:
         Raises:
             UserError: it is damaged.
         """
-        return csv_files.parse(self.content, self.name) if self.rows is None else self.rows
+        return csv_files.parse(self.content, self.name)
 
 
 @dataclass(frozen=True, kw_only=True)

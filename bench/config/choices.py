@@ -70,11 +70,6 @@ SHARDINGS_OF_LOOPS = dict.fromkeys(
 
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
-OF_CLASSES = ("image-classification", "sequence-classification", "token-classification")
-"""Tasks whose labels are classes, `num_labels` of them."""
-
-OF_TOKENS = ("causal-lm", "masked-lm", "speech-recognition", "translation")  # tasks whose labels are tokens
-
 OWN_TASK = "own"
 """The task of a module of the user's own, which has no head of transformers: what its loss asks for."""
 
@@ -95,7 +90,7 @@ LOSS_TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "fp16": 5e-3, "bf16": 2e-2}
 """By precision, the default of measure.parity_tolerance: relative, on the loss of every step. It allows for
 rounding to 24, 11, 11 and 8 significant bits."""
 
-LENGTHS = ("full", "uniform", "sst2", "squad")
+LENGTHS = ("full", "uniform")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
 EXPORT, CHECKPOINT = "export", "checkpoint"
@@ -106,7 +101,7 @@ COUNT, LADDER = "count", "ladder"
 """What is found out of collectives after the timed launches: which of them a step has; beside that the
 seconds of each, and of every kind from 4 KiB to 256 MiB."""
 
-RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s", "rejoin_timeout_s")
+RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 
 USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")

@@ -9,8 +9,10 @@ from bench.errors import UserError
 LOADER_SETTINGS = ("workers", "pinned_memory")
 """How batches are prepared, which changes none of them; a backend may have its own."""
 
+SHORTEST_SHARE = 0.5  # of lengths=uniform: from this share of seq_len to all of it
+
 OF_NAMES = {
-    "synthetic": ("batches", "lengths", "min_length_share"),
+    "synthetic": ("batches", "lengths"),
     "hf": ("path", "subset", "split", "columns", "processor", *LOADER_SETTINGS),
 }
 """By `Data.name`: the settings that have an effect with it alone."""
@@ -29,7 +31,6 @@ class Data:
     batches: int = at_least(2, 8)  # distinct micro-batches per rank, cycled through
     # how long samples are without their padding: bench.worker.workload.synthetic
     lengths: str = one_of(*LENGTHS, default="uniform")
-    min_length_share: float = 0.5  # of lengths=uniform: from this share of seq_len to all of it
     # hf
     path: str | None = None  # a local folder or a hub id
     subset: str | None = None  # of a hub id that has several subsets
@@ -49,10 +50,6 @@ class Data:
 
     def __post_init__(self) -> None:
         check_fields(self, "data.")
-        if not 0 < self.min_length_share <= 1:
-            raise UserError(
-                f"data.min_length_share must be above 0 and at most 1, not {self.min_length_share}."
-            )
 
     def check_source(self) -> None:
         """Refuse what has no effect, a dataset that is not named, or has no processor.
@@ -67,12 +64,6 @@ class Data:
                     f"data.{changed[0]}={getattr(self, changed[0])} has no effect with data={self.name}",
                     f"leave it out, or choose data={name}",
                 )
-        share = self.min_length_share
-        if self.lengths != usual.lengths and share != usual.min_length_share:
-            raise UserError(
-                f"data.min_length_share={share:g} has no effect with data.lengths={self.lengths}",
-                f"leave it out, or choose data.lengths={usual.lengths}",
-            )
         if self.name == "hf" and self.path is None:
             raise UserError("data=hf needs a dataset", "set data.path=… to a folder or a hub id")
         if self.name == "hf" and self.processor is None:

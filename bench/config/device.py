@@ -31,7 +31,6 @@ class Device:
     link_gbit_per_s: float | None = above_zero(None)
     rdzv_endpoint: str | None = None  # host:port of this machine, at which the others report
     rdzv_timeout_s: float = above_zero(300)  # how long to wait for them before anything starts
-    rejoin_timeout_s: float = at_least(0, 30)  # and between launches for one that was lost
 
     def __post_init__(self) -> None:
         check_fields(self, "device.")

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.choices import RENDEZVOUS
+from bench.config.data import SHORTEST_SHARE
 from bench.config.model import ALL
 from bench.config.module_file import hash_code
 from bench.config.schema import Config
+from bench.config.training import GROWTH_STEPS, INITIAL_SCALE
 from bench.machine import environment
 from bench.machine.environment import digest
 
-OF_A_MODEL = {
-    **{"trained": ALL, "label_smoothing": 0.0, "class_weights": None},
-    **{"module": None, "trust_remote_code": False},
-}
+OF_A_MODEL = {"trained": ALL, "module": None, "trust_remote_code": False}
 OF_A_BACKEND = {
     **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
     **{"workers": None, "pinned_memory": None},
@@ -29,7 +28,7 @@ def measured_settings(config: Config) -> dict[str, Any]:
     plain = dataclasses.asdict(config)
     for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "after"):
         del plain[place]
-    for cap in ("timeout_s", "wait_s", "most_launches", "most_seconds", "explain", "collectives"):
+    for cap in ("timeout_s", "wait_s", "most_launches", "explain", "collectives"):
         del plain["measure"][cap]
     _leave_out(plain["measure"], {"evaluate_every": None, "target_loss": None, "margin_loss": None})
     for setting in RENDEZVOUS:
@@ -38,7 +37,16 @@ def measured_settings(config: Config) -> dict[str, Any]:
     _leave_out(plain["model"], OF_A_MODEL)
     for backend in plain["backends"].values():
         _leave_out(backend, OF_A_BACKEND)
+    _add_constants(plain)
     return plain
+
+
+def _add_constants(plain: dict[str, Any]) -> None:
+    """Add what decides what is measured and cannot be set: with another value, it is another comparison."""
+    scaled = plain["precision"]["name"] == "fp16"
+    plain["precision"]["initial_scale"] = INITIAL_SCALE if scaled else None
+    plain["precision"]["growth_steps"] = GROWTH_STEPS if scaled else None
+    plain["data"]["min_length_share"] = SHORTEST_SHARE
 
 
 def _leave_out(settings: dict[str, Any], defaults: Mapping[str, Any]) -> None:

@@ -30,8 +30,7 @@ class Measure:
     repeats: int = at_least(0, most=1000, why=TYPING_MISTAKE)
     # half-width, such as 0.01: launches are added until every interval is as narrow
     until: float | None = above_zero(most=0.2, why="launches would end before the faster one is known")
-    most_launches: int = at_least(1, most=1000, why=TYPING_MISTAKE)  # the caps of `until`
-    most_seconds: float = above_zero()  # of all launches, not counting parity
+    most_launches: int = at_least(1, most=1000, why=TYPING_MISTAKE)  # the cap of `until`
     timeout_s: float = at_least(1)  # the longest that one backend may take in one launch, everything together
     wait_s: float = at_least(0)  # for others to leave the cores alone, all launches together; 0: do not wait
     # max: each backend at the largest micro-batch that fits

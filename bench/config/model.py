@@ -1,16 +1,14 @@
 """The model of a comparison: its architecture, size and adapters."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from bench.config import own
-from bench.config.choices import OF_CLASSES, OF_TOKENS, OWN_TASK, TASKS
+from bench.config.choices import OWN_TASK, TASKS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import MINI, PUBLISHED, check_mini, check_size
 from bench.errors import UserError
-from bench.machine.environment import digest
 
 ALL, HEAD = "all", "head"  # values of `Model.trained`
 
@@ -47,9 +45,6 @@ class Model:
     size: str = PUBLISHED  # or mini, or layers:N; by the rules of bench.config.mini and .layers
     lora: Lora | None = None  # train adapters only
     trained: str = ALL  # or head, or layers:N for the last N layers and the head; the rest is frozen
-    # the share of each label that is spread evenly over all classes: Szegedy et al. 2016, arXiv:1512.00567
-    label_smoothing: float = at_least(0, 0.0, most=1, why="it is a share of each label")
-    class_weights: list[float] | None = None  # of each class in the loss, in the order of their numbers
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
     trust_remote_code: bool = False  # whether the Python files that come with a checkpoint may run
     module: str | None = None  # a torch module of the user's own: path/to/file.py:Name or package.module:Name
@@ -68,8 +63,6 @@ class Model:
         check_size(self.name, self.dimensions, self.size)
         if self.size == MINI:
             check_mini(self.name, self.config, micro_batch=self.micro_batch, seq_len=self.seq_len)
-        known = own.is_random(self.pretrained) and "id2label" not in self.dimensions
-        self.check_labels(self.dimensions.get("num_labels", 2 if known else None))
 
     @property
     def dimensions(self) -> dict[str, Any]:
@@ -117,47 +110,6 @@ class Model:
                 f"model.trained={self.trained} cannot be combined with model.lora: only adapters train",
                 "set model.lora=null",
             )
-
-    @property
-    def changes_loss(self) -> bool:
-        """Whether the loss is another than the head's own."""
-        return self.label_smoothing > 0 or self.class_weights is not None
-
-    def describe_task(self) -> str:
-        """Return the task, and how its loss differs from the head's own: `causal-lm, label smoothing 0.1`."""
-        smoothed = f"label smoothing {self.label_smoothing:g}" if self.label_smoothing else ""
-        weights = self.class_weights or []
-        # Of a thousand classes a hash, so that cells stay short.
-        text = ", ".join(f"{weight:g}" for weight in weights) if len(weights) <= 10 else digest(weights)
-        return ", ".join(filter(None, [self.task, smoothed, f"class weights [{text}]" if weights else ""]))
-
-    def check_labels(self, number: int | None, problem: str | None = None) -> None:
-        """Refuse label smoothing and class weights where the labels are not that many classes.
-
-        The number of labels and the problem are transformers' `num_labels`, None where it is not known yet,
-        and `problem_type`.
-        """
-        if not self.changes_loss:
-            return
-        weights = self.class_weights
-        key = f"model.label_smoothing={self.label_smoothing:g}" if weights is None else "model.class_weights"
-        tasks = OF_CLASSES if weights is not None else (*OF_CLASSES, *OF_TOKENS)
-        if self.task not in tasks:
-            raise UserError(
-                f"{key} has no meaning for model.task={self.task}", f"choose one of: {', '.join(tasks)}"
-            )
-        if self.task not in OF_CLASSES:
-            return
-        if number == 1 or problem not in (None, "single_label_classification"):
-            raise UserError(f"{key} needs one class for each label, and this model has none", "leave it out")
-        if weights is None:
-            return
-        if number is not None and len(weights) != number:
-            raise UserError(
-                f"model.class_weights has {len(weights)} weights, and there are {number} classes."
-            )
-        if not all(0 < weight < math.inf for weight in weights):
-            raise UserError(f"model.class_weights must all be above 0, not {weights}.")
 
     def positions(self) -> int | None:
         """Return the longest sequence that the position embeddings allow; None if `config` does not say."""

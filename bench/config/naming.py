@@ -37,8 +37,6 @@ Those of `measure` do not appear either, except for measure.batch=max, measure=c
 
 DEFAULT_STACK = next(iter(STACKS))  # the stack that names leave out
 
-_DELETED = "~deleted~"
-
 
 def file_stem(config: Config, device: str, overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
     """The name of the results file without its ending; the device is `cpu`, or a GPU's `short_name`."""
@@ -73,11 +71,11 @@ def command_with(kept: Sequence[str], stack: str = DEFAULT_STACK) -> str:
 
 
 def _measured_settings(config: Config, overrides: Sequence[str], stack: str) -> dict[str, Any]:
-    """Return the overrides of what is measured, by key; a deleted key is `_DELETED`."""
+    """Return the overrides of what is measured, by key."""
     settings: dict[str, Any] = {}
     for override in OverridesParser.create().parse_overrides(quote_texts(overrides)):
-        key = override.get_key_element().lstrip("+~")
-        _set(settings, key, _DELETED if override.is_delete() else override.value())
+        key = override.get_key_element().lstrip("+")
+        _set(settings, key, override.value())
     given = {key: value for key, value in settings.items() if _is_measured(key, value, config)}
     if "backend" in given:  # the configuration knows which, in which order
         given["backend"] = list(config.backends)
@@ -117,7 +115,7 @@ def _words_of(key: str, value: Any, config: Config) -> str:
     if key == "backend":
         unusual = [backend for backend in config.backends if backend not in USUAL_BACKENDS]
         return _words("-".join(unusual)) if len(unusual) <= MOST_NAMED else f"{len(unusual)}-backends"
-    if value is _DELETED or value is False:
+    if value is False:
         return _words(f"no-{name}")
     if value is True:
         return _words(name)

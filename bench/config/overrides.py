@@ -12,18 +12,18 @@ def repeatable(overrides: Iterable[str]) -> list[str]:
     return [
         override
         for override in overrides
-        if not re.match(r"[+~]*(hydra\b(?!\.searchpath=)|results_dir=|reports_dir=|resume=)", override)
+        if not re.match(r"[+]*(hydra\b(?!\.searchpath=)|results_dir=|reports_dir=|resume=)", override)
         and not is_about_trackers(override)
     ]
 
 
 def is_about_trackers(override: str) -> bool:
     """Whether an override chooses or sets trackers, which change nothing that is measured."""
-    return re.match(r"[+~]*track[.=]", override) is not None
+    return re.match(r"[+]*track[.=]", override) is not None
 
 
 def last_values(overrides: Iterable[str]) -> dict[str, str]:
-    """The value of each key: the last one, since it holds. A key has no `+` or `~` before it here."""
+    """The value of each key: the last one, since it holds. A key has no `+` before it here."""
     return {_key(override): override.partition("=")[2] for override in overrides}
 
 
@@ -33,4 +33,4 @@ def replace_override(overrides: Sequence[str], override: str) -> list[str]:
 
 
 def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~")
+    return override.partition("=")[0].lstrip("+")

@@ -109,6 +109,8 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
         return f"{key} must be true or false, not {wrong[1]}."
     if wrong := re.match(r"Interpolation key '(.*)' not found", reason):
         return f"{key} refers to {wrong[1]}, which is not a key of the configuration; write a value."
+    if "missing mandatory value" in reason and key != "backends":
+        return f"{key} has no value; set {key}=… or write it in the YAML file."
     if "is not Optional" in reason:
         return f"{key} must have a value, not null."
     if key == "backends":
@@ -135,13 +137,6 @@ def _not_in_mapping(key: str, mapping: Any) -> str:
         name = key.split(".")[1]
         return f"{key} is not among the chosen backends ({chosen}); add {name} to backend=[…]."
     return f"{key} is not set so far; write +{key}=… to add it."
-
-
-def no_value(key: str) -> str:
-    """Return the sentence about a key that has no value."""
-    if key == "backends":
-        return "backend=[] names no backend; choose at least one, as in backend=[pytorch,ortmodule]."
-    return f"{key} has no value; set {key}=… or write it in the YAML file."
 
 
 def not_a_choice(group: str, choice: str, choices: Iterable[str]) -> str:

@@ -6,7 +6,6 @@ refuses what is impossible in itself; `Config` refuses what the parts make of ea
 `Config` out of a command line.
 """
 
-import math
 import re
 from dataclasses import dataclass, replace
 
@@ -158,12 +157,6 @@ class Config:
                 f"backends.{name}.accumulate={parts} does not divide micro_batch={self.micro_batch}",
                 f"choose micro_batch={-(-self.micro_batch // parts) * parts}, or a divisor",
             )
-        if parts > 1 and self.model.class_weights is not None:
-            raise UserError(
-                f"backends.{name}.accumulate={parts} takes the mean over parts, and with model.class_weights "
-                "each part has another sum of weights",
-                "leave one of them out",
-            )
         if parts > 1 and self.measure.batch == "max":
             raise UserError(
                 f"backends.{name}.accumulate={parts} keeps the batch of the others, and with "
@@ -218,13 +211,6 @@ class Config:
                 f"backends.{name} cannot run precision={precision.name}, since "
                 f"sharding={backend.sharding} trains in 16 bits alone",
                 "choose precision=bf16 or fp16, or a backend with sharding=zero1",
-            )
-        scale = precision.initial_scale
-        if scale is not None and not math.log2(scale).is_integer():
-            raise UserError(
-                f"precision.initial_scale={scale:g} is no power of two, which backends.{name} needs: "
-                "DeepSpeed takes its exponent",
-                "choose another, such as 65536",
             )
 
     def _check_measure(self) -> None:
@@ -285,13 +271,12 @@ class Config:
                 f"model.module={module}",
                 "leave data out, and read the data in example_batch",
             )
-        for key in ("lengths", "min_length_share"):
-            if getattr(self.data, key) != getattr(Data, key):
-                raise UserError(
-                    f"data.{key}={getattr(self.data, key)} has no effect on model.module={module}, whose "
-                    "samples example_batch makes",
-                    "leave it out",
-                )
+        if self.data.lengths != Data.lengths:
+            raise UserError(
+                f"data.lengths={self.data.lengths} has no effect on model.module={module}, whose samples "
+                "example_batch makes",
+                "leave it out",
+            )
         for name in self.backends:
             if self.attention_of(name) not in ("eager", choices.BEST_ATTENTION):
                 raise UserError(

@@ -6,9 +6,10 @@ from bench.config.choices import PRECISIONS
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.errors import UserError
 
-LARGEST_SCALE = 2**40
-"""The largest loss scale to begin with: 40 halvings above 1;
-bench.worker.rank.training allows 64 in a row."""
+INITIAL_SCALE, GROWTH_STEPS = 65536.0, 2000
+"""In fp16 the loss is multiplied by a scale that halves when a gradient overflows (that step is skipped) and
+doubles after so many steps without (Micikevicius et al. 2017, arXiv:1710.03740, 3.2). The defaults of
+torch.amp.GradScaler."""
 
 LEAST_LR, MOST_EPS = 1e-8, 1.0
 """An fp32 weight of 0.02, as models begin with, moves by steps of 2e-9, and Adam's step is no longer than the
@@ -43,27 +44,11 @@ class Precision:
     """
 
     name: str = one_of(*PRECISIONS)
-    # fp16: the loss is multiplied by a scale that halves when a gradient overflows (that step is skipped)
-    # and doubles after `growth_steps` steps without (Micikevicius et al. 2017, arXiv:1710.03740, 3.2)
-    initial_scale: float | None = at_least(1, None)
-    growth_steps: int | None = at_least(1, None)
 
     @classmethod
     def named(cls, name: str) -> "Precision":
-        """Return the precision of that name, fp16 with the defaults of torch.amp.GradScaler."""
-        return cls(name=name, initial_scale=65536.0, growth_steps=2000) if name == "fp16" else cls(name=name)
+        """Return the precision of that name."""
+        return cls(name=name)
 
     def __post_init__(self) -> None:
         check_fields(self, "precision.")
-        scaled = self.name == "fp16"
-        for key in ("initial_scale", "growth_steps"):
-            if (getattr(self, key) is not None) != scaled:
-                raise UserError(
-                    f"precision.{key} scales the loss of fp16 alone; "
-                    + (f"set precision.{key}=…." if scaled else f"set precision.{key}=null.")
-                )
-        if self.initial_scale is not None and self.initial_scale > LARGEST_SCALE:
-            raise UserError(
-                f"precision.initial_scale must be at most {LARGEST_SCALE}, not {self.initial_scale:g}: "
-                "fp16 ends at 65504, and every halving costs a step."
-            )

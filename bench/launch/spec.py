@@ -7,7 +7,7 @@ import msgspec
 
 from bench.config.data import Data
 from bench.config.model import Model
-from bench.config.training import Adam, Precision
+from bench.config.training import GROWTH_STEPS, INITIAL_SCALE, Adam, Precision
 from bench.results.atomic import write_atomically
 
 
@@ -45,7 +45,14 @@ class WorkerSpec:
     saves_initial_state: bool  # this group's rank 0 writes it first
     expected_tensors: str  # folder of what plain PyTorch computes, for rank 0 of a parity launch
     profiled_groups: int = 0  # that live side by side, this one included; of them nothing is timed
+    initial_scale: float = INITIAL_SCALE  # of the loss in fp16
+    growth_steps: int = GROWTH_STEPS  # without an overflow, after which that scale doubles
     nnodes: int = 1  # with several, rank 0 alone has that file, and sends its content to the others
+
+    @property
+    def scales_loss(self) -> bool:
+        """Whether small gradients would vanish in this precision if the loss were not scaled."""
+        return self.precision.name == "fp16"
 
     def save(self, path: Path) -> None:
         """Write the spec as JSON."""

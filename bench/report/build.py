@@ -17,11 +17,11 @@ from bench.report.content.collection import (
     Collection,
     ReportedComparison,
     collect,
-    put_seeds_together,
     with_distinct_titles,
 )
 from bench.report.content.models import find_settings
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
+from bench.report.pages.claims import claims_page
 from bench.report.pages.machine import MachinePage
 from bench.report.pages.machines import index_page, machine_line, machines_page
 from bench.report.pages.methods import methods_page
@@ -36,7 +36,7 @@ from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
 
-PAGE, HTML, SUMMARY, SPREAD = "index.md", "index.html", "summary.csv", "machines.md"
+PAGE, HTML, SUMMARY, SPREAD, CLAIMS = "index.md", "index.html", "summary.csv", "machines.md", "claims.md"
 METHODS, SUPPORT, SUPPORT_TABLE, SELFTEST = "methods.md", "support.md", "support.csv", "selftest.md"
 
 
@@ -52,6 +52,7 @@ class Rendered:
     refused: Sequence[str]  # a sentence for each file that could not be read
     answers: Sequence[AnswerWords] = ()  # of each setting, those with most models first
     results: Sequence[ReportedComparison] = ()  # the comparisons whose speed-ups are results
+    evidence: Sequence[ReportedComparison] = ()  # all comparisons that a published claim is judged by
 
 
 def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered:
@@ -75,11 +76,12 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         for path in report.written:
             if path.name != HTML:
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
-    page, spread = out_dir / PAGE, out_dir / SPREAD
+    page, spread, claims = out_dir / PAGE, out_dir / SPREAD, out_dir / CLAIMS
     _write_page(spread, machines_page(by_machine))
+    _write_page(claims, claims_page(judge_claims([one for report in reports for one in report.evidence])))
     _write_page(page, index_page(lines))
     return Rendered(
-        written=[page, spread, *(path for report in reports for path in report.written[:1])],
+        written=[page, spread, claims, *(path for report in reports for path in report.written[:1])],
         refused=[sentence for report in reports for sentence in report.refused],
         answers=[answer for report in reports for answer in report.answers[:1]],
     )
@@ -97,7 +99,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     machine = name_machine(folder) if is_machine(folder) else ""
     studies = [files_of(*(folder / name for name in names)) for names in ((REPRODUCED,), OTHERS, EVIDENCE)]
     paths_of_families = studies if machine else [list_files(folder)]
-    read = [put_seeds_together(collect(paths)) for paths in paths_of_families]
+    read = [collect(paths) for paths in paths_of_families]
     families = with_distinct_titles([collection.comparisons for collection in read])
     shown, evidence = families[:2], families[2:]  # the first that is not empty answers first
     links, other_files, refused = _write_other_pages(folder, out_dir)
@@ -105,8 +107,9 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         comparisons=list(chain(*shown)),
         refused=[*(sentence for collection in read for sentence in collection.refused), *refused],
     )
+    for_claims = [*everything.comparisons, *chain(*evidence)]
     if not (everything.comparisons or links):
-        return Rendered(written=[], refused=everything.refused)
+        return Rendered(written=[], refused=everything.refused, evidence=for_claims)
     from bench.report.figures import models, plan  # matplotlib: 1 s that tables need not pay
 
     drawn = Collection(comparisons=next(filter(None, reversed(shown)), []))
@@ -122,7 +125,6 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
             settings=find_settings(shown),
             figures=[figure for figure, _ in planned],
             not_drawn=plan.not_drawn(drawn),
-            findings=judge_claims([seed for one in chain(*shown, *evidence) for seed in one.seeds or [one]]),
             other_pages=links,
         )
         _write_page(for_git, page.blocks(on_screen=False))
@@ -135,6 +137,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         refused=everything.refused,
         answers=[setting.words for setting in page.settings],
         results=[comparison for comparison in everything.controlled if not comparison.at_largest],
+        evidence=for_claims,
     )
 
 
@@ -164,6 +167,16 @@ def write_methods(folder: Path, out_dir: Path) -> Written:
     page = out_dir / METHODS
     _write_page(page, methods_page(comparisons))
     return [page, *figures], collection.refused
+
+
+def write_claims(folder: Path, out_dir: Path) -> Written:
+    """Write the page about claims, judged by the comparisons of that study's folder alone."""
+    collection = collect(files_of(folder))
+    if not collection.comparisons:
+        return [], collection.refused
+    page = out_dir / CLAIMS
+    _write_page(page, claims_page(judge_claims(collection.comparisons)))
+    return [page], collection.refused
 
 
 def write_support(folder: Path, out_dir: Path) -> Written:

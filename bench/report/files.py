@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.report.content.collection import ReportedComparison, collect, put_seeds_together
+from bench.report.content.collection import ReportedComparison, collect
 from bench.results.csv_files import list_files
 from bench.results.machines import FILE, list_machines
 
@@ -21,14 +21,13 @@ def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], S
     """Read files, those right inside folders, and those of machines whose speed-ups are results; none twice.
 
     Returns:
-        The comparisons, those that differ in their seed alone as one, and a sentence for each file that could
-        not be read.
+        The comparisons, and a sentence for each file that could not be read.
 
     Raises:
         UserError: a folder holds no results file, or no file could be read.
     """
     paths = [path for place in given for path in (_files_in(place) if place.is_dir() else [place])]
-    collection = put_seeds_together(collect({path.resolve(): path for path in paths}.values()))
+    collection = collect({path.resolve(): path for path in paths}.values())
     if not collection.comparisons:
         raise UserError(" ".join(collection.refused))
     return collection.comparisons, collection.refused

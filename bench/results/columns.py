@@ -21,7 +21,7 @@ DTYPES = {
     "published_layers": WHOLE,  # of the same stack in the model as published
     "parameters": WHOLE,
     "trainable_parameters": WHOLE,  # fewer with LoRA
-    "task": TEXT,  # with label smoothing and class weights, where the loss has them
+    "task": TEXT,
     "data": TEXT,  # synthetic, hf:<path>, or python_docs:<digest of the text>
     "lengths": TEXT,  # the distribution of synthetic samples' lengths; blank otherwise
     "backend": TEXT,

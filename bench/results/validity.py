@@ -26,7 +26,7 @@ REMEDIES = {
     OTHER_PROCESSES: "end them",
     HYPERVISOR: "use a machine whose cores are not shared",
     OWN_THREADS: "set device.threads to what the backend really uses",
-    SKIPPED_STEPS: "with a smaller precision.initial_scale they may not",
+    SKIPPED_STEPS: "a longer measure.warmup_steps lets the loss scale settle before",
 }
 """What to do where a block does not count, by cause."""
 

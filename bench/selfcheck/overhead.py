@@ -82,8 +82,6 @@ def _compose(overrides: Sequence[str]) -> Config:
         ("device.nnodes", config.device.nnodes, 1),
         ("model.trained", model.trained, ALL),
         ("model.lora", model.lora, None),
-        ("model.label_smoothing", model.label_smoothing, 0.0),
-        ("model.class_weights", model.class_weights, None),
         ("model.module", model.module, None),
         ("model.pretrained", model.pretrained, None),
     ):

@@ -44,8 +44,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """All that a plan file says."""
 
     parts: list[PlanPart]  # in the order in which they are measured
-    # what is rebuilt from the results: the support matrix, the reports, or the page about methods
-    summary: Literal["support", "report", "methods"] = "report"
+    # what is rebuilt from the results: the support matrix, the reports, or the page about methods or claims
+    summary: Literal["support", "report", "methods", "claims"] = "report"
     common: list[str] = []  # the overrides of all comparisons
     # for each stack the backends that are compared there; where the stack is not listed, those that the
     # overrides choose

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bench.errors import UserError
 from bench.measure.comparison import measure_comparison
-from bench.report.build import render_report, write_methods, write_support
+from bench.report.build import render_report, write_claims, write_methods, write_support
 from bench.report.files import reported_folders
 from bench.results.atomic import reporting_write_errors
 from bench.sweeps.comparisons import PlannedComparison, config_to_measure, failed_backends, is_complete
@@ -22,7 +22,7 @@ from bench.tracking.track import track
 
 SECONDS_TO_END = 20  # seconds of a limited call that are kept for ending what runs and for the summary
 
-QUICK_SUMMARIES = {"methods": write_methods, "support": write_support}
+QUICK_SUMMARIES = {"claims": write_claims, "methods": write_methods, "support": write_support}
 """Summaries that are rebuilt in place of the machine's report."""
 
 

@@ -1,7 +1,6 @@
 """Training states saved and loaded for real: by a fresh process, after a kill, damaged, on a full disk."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,8 +29,6 @@ from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
 from bench.measure.stages.checkpoints import SAME
 from bench.results.side_files import CHECKPOINTS
-from bench.worker.on_device.files import TRAINING
-from bench.worker.state import checkpoint_files
 from bench.worker.state.checkpoint_files import NAME, UNFINISHED, find_newest
 from tests.support.configs import BACKENDS, SMALL, a_config, a_model
 
@@ -253,57 +250,3 @@ def test_a_disk_that_is_full_ends_in_a_sentence_and_keeps_the_one_before(tmp_pat
         assert trainer.resumed() == pytest.approx(expected, rel=SAME)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-AVERAGE_OF_TENSORS = """
-import sys, torch
-first, second, out = sys.argv[1:]
-one, other = (torch.load(path, weights_only=True) for path in (first, second))
-tensors = {name: value if not value.is_floating_point() else 0.25 * value + 0.75 * other["tensors"][name]
-           for name, value in one["tensors"].items()}
-empty = {**one["optimizer"], "state": {}}
-torch.save({"tensors": tensors, "optimizer": empty, "scaler": None}, out)
-"""
-"""Of two of PyTorch's checkpoints; the second device has three times as many samples."""
-
-
-@pytest.mark.ort
-@pytest.mark.once
-@pytest.mark.exhaustive
-def test_two_devices_averaged_go_on_as_the_average_of_two_in_pytorch(tmp_path: Path) -> None:
-    """Federated averaging: train apart, average, and train on."""
-    own = ("-m", "bench.worker.on_device.averaging", "--samples", "1", "3")
-    losses = {
-        "pytorch": average_and_train_on(tmp_path, "pytorch", "state.pt", ("-c", AVERAGE_OF_TENSORS)),
-        "on_device": average_and_train_on(tmp_path, "on_device", "checkpoint", own),
-    }
-    assert losses["on_device"] == pytest.approx(losses["pytorch"], rel=1e-5)
-    assert losses["pytorch"][0] != losses["pytorch"][2], "each has data of its own"
-
-
-def average_and_train_on(folder: Path, backend: str, file: str, command: Sequence[str]) -> list[float]:
-    """The losses of the first device, of the second, and of that from the average on."""
-    trainer = Trainer(folder / backend, backend, ranks=1)
-    mean = folder / backend / "mean"
-    losses: list[float] = []
-    for seed in (0, 1):
-        trainer.checkpoints = folder / backend / f"device-{seed}"
-        with trainer.trained(seed=seed, saves_initial_state=backend == "pytorch" and seed == 0) as group:
-            group.request(trainer.save())
-            losses += losses_of(group.request(TrainForParity(steps=2)))
-            if seed == 1:
-                newest = [find_newest(folder / backend / f"device-{one}") for one in (0, 1)]
-                out = checkpoint_files.begin(mean) / file
-                graphs = [
-                    str(path) for path in (folder / backend).glob(f"on_device-*/artifacts-*/{TRAINING}")
-                ]
-                option = ["--graph", graphs[-1], "--out"] if graphs else []
-                paths = [str(path / file) for path in newest] + [*option, str(out)]
-                subprocess.run([sys.executable, *command[:2], *paths, *command[2:]], check=True)
-                for generators in newest[1].glob("random-*.pt"):
-                    shutil.copy(generators, out.parent)
-                checkpoint_files.finish(mean, steps=0)
-                group.request(LoadCheckpoint(folder=str(mean)))
-                losses += losses_of(group.request(TrainForParity(steps=3)))
-            group.end()
-    return losses

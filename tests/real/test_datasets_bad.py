@@ -274,10 +274,6 @@ TO_UTF_8 = "is not UTF-8; convert the file, such as by `iconv -f LATIN1 -t UTF-8
             "FOLDER/d.jsonl, line 4, has a list in column text, and line 1 a text; give every line the same.",
         ),
         (
-            {"d.jsonl": LINES + b"\0\n"},
-            "FOLDER/d.jsonl, line 4, holds a NUL byte; remove it, or write the file anew.",
-        ),
-        (
             {"a.csv": b"text\na cat\n", "b.csv": b"word\na cat\n"},
             "FOLDER/b.csv has the columns word, and a file before it text; give all files of the folder the "
             "same ones.",

@@ -140,7 +140,6 @@ def test_a_lost_node_ends_in_a_row_may_come_back_and_leaves_no_process(tmp_path:
         node = two.node()
         coordinator = two.coordinator(
             *("backend=[pytorch]", "measure.launches=3", "measure.block_seconds=4", "measure.rounds=1"),
-            "device.rejoin_timeout_s=30",
         )
         told(coordinator, "launch 1/3, round 1/1: pytorch")
         ranks = descendants(node.pid)

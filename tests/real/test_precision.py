@@ -19,8 +19,10 @@ from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
+from bench.launch.spec import WorkerSpec
 from bench.measure.comparison import Comparison
-from bench.measure.plan.plans import PARITY
+from bench.measure.groups.starting import GroupStarter
+from bench.measure.plan.plans import PARITY, Launch
 from bench.measure.plan.resolve import GRADIENT_TOLERANCE
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
@@ -47,23 +49,35 @@ def _deepspeed_has_fp16() -> bool:
 
 
 def a_config_in(
-    folder: Path, precision: Precision, names: list[str], *, grad_accum: int = 1, steps: int = 12
+    folder: Path, precision: str, names: list[str], *, grad_accum: int = 1, steps: int = 12
 ) -> Config:
     """Two CPU ranks, a learning rate that moves the loss by far more than a tolerance."""
-    config = a_config(folder, parity_steps=steps, parity_tolerance=LOSS_TOLERANCE[precision.name])
+    config = a_config(folder, parity_steps=steps, parity_tolerance=LOSS_TOLERANCE[precision])
     return dataclasses.replace(
         config,
         backends={name: ALL[name] for name in names},
-        precision=precision,
+        precision=Precision(name=precision),
         grad_accum=grad_accum,
         adam=dataclasses.replace(config.adam, lr=2e-3, weight_decay=0.01),
     )
 
 
-def a_config_of(name: str, folder: Path, precision: Precision) -> Config:
+def a_config_of(name: str, folder: Path, precision: str) -> Config:
     """One backend, which is its own reference."""
-    config = a_config(folder, parity_tolerance=LOSS_TOLERANCE[precision.name])
-    return dataclasses.replace(config, backends={name: ALL[name]}, reference=name, precision=precision)
+    config = a_config(folder, parity_tolerance=LOSS_TOLERANCE[precision])
+    precise = Precision(name=precision)
+    return dataclasses.replace(config, backends={name: ALL[name]}, reference=name, precision=precise)
+
+
+def scale_loss(monkeypatch: pytest.MonkeyPatch, *, initial_scale: float, growth_steps: int) -> None:
+    """Let the scale of ranks that are started from now on begin and double elsewhere, so that it moves."""
+    spec = GroupStarter.spec
+
+    def changed(self: GroupStarter, name: str, launch: Launch) -> WorkerSpec:
+        own = spec(self, name, launch)
+        return dataclasses.replace(own, initial_scale=initial_scale, growth_steps=growth_steps)
+
+    monkeypatch.setattr(GroupStarter, "spec", changed)
 
 
 @two_cores
@@ -71,14 +85,15 @@ def a_config_of(name: str, folder: Path, precision: Precision) -> Config:
     ("precision", "grad_accum", "names"),  # fp32: tests/real/test_backends.py
     [
         # A scale at which the first steps overflow, and one that doubles on the way.
-        (Precision(name="fp16", initial_scale=2.0**24, growth_steps=3), 4, HERE),
-        pytest.param(Precision(name="bf16"), 4, ["pytorch", "pytorch_zero1"], marks=pytest.mark.exhaustive),
+        ("fp16", 4, HERE),
+        pytest.param("bf16", 4, ["pytorch", "pytorch_zero1"], marks=pytest.mark.exhaustive),
     ],
     ids=["fp16-accumulated", "bf16-accumulated"],
 )
 def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
-    tmp_path: Path, precision: Precision, grad_accum: int, names: list[str]
+    tmp_path: Path, precision: str, grad_accum: int, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    scale_loss(monkeypatch, initial_scale=2.0**24, growth_steps=3)
     comparison = Comparison(a_config_in(tmp_path, precision, names, grad_accum=grad_accum), "m-cpux2")
     passed = comparison.parity.run(comparison.shared.names)
     assert sorted(passed) == sorted(names), comparison.shared.failures.failure_lines()
@@ -90,22 +105,24 @@ def test_all_backends_train_alike_in_16_bits_and_with_accumulated_gradients(
             for one, other in zip(found[name].gradient_norms, reference.gradient_norms, strict=True)
         ]
         known = comparison.shared.ledger.templates[name]
-        print(f"{precision.name} x{grad_accum} {name}: loss {known.loss_difference:.1e}, ", end="")
+        print(f"{precision} x{grad_accum} {name}: loss {known.loss_difference:.1e}, ", end="")
         print(f"gradient {max(gradients):.1e}")
-        assert max(gradients) < GRADIENT_TOLERANCE[precision.name]
+        assert max(gradients) < GRADIENT_TOLERANCE[precision]
         worst = known.worst_tensors
         print(f"    worst tensors: {worst}")
-        assert set(worst) == {precision.name, "fp32"}
+        assert set(worst) == {precision, "fp32"}
         assert worst["fp32"].share() < 0.2, "a multiple of rounding that leaves room"
     assert reference.losses[-1] < reference.losses[0] * 0.95
 
 
 @pytest.mark.exhaustive
 @two_cores
-def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_alone(tmp_path: Path) -> None:
-    huge = Precision(name="fp16", initial_scale=2.0**40, growth_steps=1000)
+def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale_loss(monkeypatch, initial_scale=2.0**40, growth_steps=1000)
     names = ["pytorch", "pytorch_zero1"]
-    comparison = Comparison(a_config_in(tmp_path, huge, names, grad_accum=4), "m-cpux2")
+    comparison = Comparison(a_config_in(tmp_path, "fp16", names, grad_accum=4), "m-cpux2")
     skipping, first, after = {}, {}, {}
     with ExitStack() as stack:
         for name in names:  # launch 0: dropout is off, the reference saves the initial state
@@ -150,8 +167,7 @@ def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_al
     ],
 )
 def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) -> None:
-    precision = Precision(name="bf16")
-    config = a_config_in(tmp_path, precision, ["pytorch", name], grad_accum=2, steps=8)
+    config = a_config_in(tmp_path, "bf16", ["pytorch", name], grad_accum=2, steps=8)
     comparison = Comparison(config, "m-cpux2", bar=(bar := RecordingBar()))
     passed = comparison.parity.run(comparison.shared.names)
     assert passed == ["pytorch", name], comparison.shared.failures.failure_lines()
@@ -177,9 +193,11 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
 @pytest.mark.exhaustive
 @two_cores
 @pytest.mark.skipif(stacks.own() != "modern", reason="about today's torch")
-def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
-    precision = Precision(name="fp16", initial_scale=2.0**24, growth_steps=1000)
-    comparison = Comparison(a_config_of("fsdp2", tmp_path, precision), "m-cpux2")
+def test_fsdp2_casts_to_fp16_and_skips_what_overflows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale_loss(monkeypatch, initial_scale=2.0**24, growth_steps=1000)
+    comparison = Comparison(a_config_of("fsdp2", tmp_path, "fp16"), "m-cpux2")
     with comparison.shared.starter.start("fsdp2", PARITY) as group:
         group.connect()
         group.request(Build())
@@ -203,8 +221,7 @@ def test_fsdp2_casts_to_fp16_and_skips_what_overflows(tmp_path: Path) -> None:
 def test_deepspeed_s_own_fp16_is_unsupported_on_a_cpu_without_it(tmp_path: Path) -> None:
     if _deepspeed_has_fp16():
         pytest.skip("DeepSpeed has fp16 on this CPU")
-    precision = Precision(name="fp16", initial_scale=65536.0, growth_steps=2000)
-    comparison = Comparison(a_config_of("native", tmp_path, precision), "m-cpux2")
+    comparison = Comparison(a_config_of("native", tmp_path, "fp16"), "m-cpux2")
     with comparison.shared.starter.start("native", PARITY) as group:
         group.connect()
         with pytest.raises(LaunchFailed, match=r"^DeepSpeed .* says that cpu has no fp16 here") as caught:
@@ -353,7 +370,9 @@ def native(model, scale):
             adam=Adam(lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01),
             micro_batch=4,
             grad_accum=2,
-            precision=Precision(name="fp16", initial_scale=scale, growth_steps=2),
+            precision=Precision(name="fp16"),
+            initial_scale=scale,
+            growth_steps=2,
         ),
         torch.device("cpu"),
     )

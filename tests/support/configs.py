@@ -64,7 +64,6 @@ def a_config(folder: Path, *, model: Model | None = None, **measure: Any) -> Con
         "repeats": 2,
         "until": None,
         "most_launches": 6,
-        "most_seconds": 1000.0,
         "timeout_s": 600,
         "wait_s": 0.0,
     }
@@ -111,7 +110,7 @@ def a_spec() -> WorkerSpec:
             micro_batch=1,
             seq_len=8,
         ),
-        data=Data(name="synthetic", batches=2, min_length_share=0.5),
+        data=Data(name="synthetic", batches=2),
         adam=Adam(lr=1e-4, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0),
         precision=Precision(name="fp32"),
         attention="eager",

@@ -1,11 +1,13 @@
 """What our results say about the published claims."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.analysis.reference import read_claims
+from bench.report.build import write_claims
 from bench.report.content.claims import evidence_lines, judge_claims, verdict_words
 from bench.report.content.collection import ReportedComparison
 from bench.results import csv_files
@@ -14,6 +16,7 @@ from bench.sweeps.plan_file import load_plan
 from tests.support.claims import finding, launches_of, ort, verdicts
 from tests.support.factories import ENVIRONMENT, MIB, comparison, record, with_environment, workload
 from tests.support.git import committed
+from tests.support.result_files import write_records
 
 
 @pytest.mark.parametrize(
@@ -237,6 +240,16 @@ def test_the_committed_results_can_be_checked() -> None:
         if "." not in path.stem
     ]
     assert {one.verdict for one in judge_claims(tables)} > {"not testable"}
+
+
+def test_a_study_of_claims_has_a_page_of_verdicts_and_evidence(tmp_path: Path) -> None:
+    write_records(tmp_path / "claims" / "bert-tiny-cpux2.csv", ort(1.6))
+    (page,), refused = write_claims(tmp_path / "claims", tmp_path)
+    assert not refused
+    words = page.read_text(encoding="utf-8")
+    assert "| ORT training gives more than 1.5x speed-up | onnxruntime.ai | holds here, on a CPU |" in words
+    assert "1.600× [" in words.partition("<summary>ORT training gives more than 1.5x speed-up")[2]
+    assert write_claims(tmp_path / "empty", tmp_path) == ([], [])
 
 
 def loaders(ratio: float, before: str, after: str, **changes: Any) -> list[Record]:

@@ -399,7 +399,9 @@ def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path
     assert reached <= 0.01 < before
 
 
-def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> None:
+def test_added_launches_end_when_another_would_take_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Every look at the clock takes 100 s: so did two launches, and a third would make it 150 s.
     def looked_at() -> float:
         looks.append(1)
@@ -407,8 +409,9 @@ def test_added_launches_end_when_another_would_take_too_long(tmp_path: Path) -> 
 
     for most_seconds, launches in ((149.0, 2), (151.0, 3)):
         looks: list[int] = []
+        monkeypatch.setattr("bench.measure.stages.timed.MOST_SECONDS", most_seconds)
         changes = {"ortmodule": {"launches": {1: 1.5}}}
-        run = Simulated(tmp_path, changes, looked_at, until=0.001, most_seconds=most_seconds)
+        run = Simulated(tmp_path, changes, looked_at, until=0.001)
         assert launches_of(run) == launches
 
 

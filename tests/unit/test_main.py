@@ -159,7 +159,7 @@ def test_the_fairness_experiment_sweeps_mkls_paths_where_there_are_two(
 
 
 @pytest.mark.parametrize(
-    "overrides", [["model=bert-tiny,bort"], ["seed=1,x"], ["backend=[pytorch],[pytorch,pytorch]"]]
+    "overrides", [["model=bert-tiny,bort"], ["seed=1,x"], ["model=[bert-tiny],bert-mini"]]
 )
 def test_a_sweep_with_a_mistake_starts_nothing(
     run: Run, coordinator: FakeCoordinator, overrides: list[str]
@@ -172,7 +172,6 @@ def test_a_sweep_with_a_mistake_starts_nothing(
     ("override", "sentence"),
     [
         ("seedd=1", "seedd is not a key of the configuration; did you mean seed?"),
-        ("=3", "=3 has no key; write key=value."),
         ("precision=fp8", "precision=fp8 does not exist; choose from: bf16, fp16, fp32, tf32."),
         (
             "device.threads=2",

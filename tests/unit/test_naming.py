@@ -74,7 +74,6 @@ def test_what_is_not_measured_or_is_said_already_is_left_out(override: str, conf
         (["data={batches: 4}"], "batches-4"),
         (["data.path=some/where/train"], "path-train"),
         (["+model.config.layers=[1,2]"], "layers-1-2"),
-        (["~model.config.n_head"], "no-n_head"),
     ],
 )
 def test_what_changes_the_measurement_is_in_words_before_a_hash(
@@ -146,13 +145,8 @@ def test_the_order_of_independent_overrides_does_not_matter(config: Config) -> N
         (["model.config.x=[]"], ["model.config.x='[]'"]),
         (["model.config.x={a: {b: 1}}"], ["model.config.x={a.b: 1}"]),
         (["model.config.x='é'"], ["model.config.x=e"]),
-        (["~model.config.x"], ["model.config.x='~'"]),
         (["seed=1", "seed=2"], ["seed=2", "seed=1"]),
         (["adam.lr=2", "adam={lr: 1}"], ["adam={lr: 1}", "adam.lr=2"]),
-        (
-            ["+model.config.x.y=1", "~model.config.x"],
-            ["~model.config.x", "+model.config.x.y=1"],
-        ),
         (
             ["model.config.x=[1,2]", "model.config.x.0=3"],
             ["model.config.x.0=3", "model.config.x=[1,2]"],

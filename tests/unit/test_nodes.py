@@ -70,7 +70,6 @@ def two_nodes(folder: Path, **device: Any) -> Config:
         ({"rdzv_endpoint": "node0"}, "device.rdzv_endpoint=node0 is not HOST:PORT"),
         ({"rdzv_endpoint": "node0:99999"}, "has no possible port"),
         ({"rdzv_timeout_s": 0}, "device.rdzv_timeout_s must be above 0"),
-        ({"rejoin_timeout_s": -1}, "device.rejoin_timeout_s must be at least 0"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_key(changes: dict[str, Any], sentence: str) -> None:
@@ -80,7 +79,7 @@ def test_what_cannot_be_is_refused_with_its_key(changes: dict[str, Any], sentenc
 
 def test_where_the_nodes_meet_is_neither_in_the_file_s_name_nor_in_the_hash() -> None:
     overrides = ["device=cpu", "model=bert-tiny", "device.nnodes=2", "device.world_size=2"]
-    here = [*overrides, "device.rdzv_endpoint=a:1", "device.rejoin_timeout_s=1"]
+    here = [*overrides, "device.rdzv_endpoint=a:1"]
     there = [*overrides, "device.rdzv_endpoint=b:2", "device.rdzv_timeout_s=9"]
     one, other = compose(here), compose(there)
     names = {file_stem(one, "cpu", here), file_stem(other, "cpu", there)}
@@ -418,7 +417,9 @@ def test_nodes_are_numbered_by_name_whoever_comes_first(tmp_path: Path, secret: 
     three.close()
 
 
-def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(nodes: NodePool) -> None:
+def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(
+    nodes: NodePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a_program(nodes)
     nodes.gather()
     nodes.require()
@@ -426,7 +427,7 @@ def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(nodes:
     lost.channel.socket.shutdown(socket.SHUT_RDWR)
     assert lost.is_lost()
     for seconds in (0.2, 3600):  # the second launch is skipped at once
-        nodes.device.rejoin_timeout_s = seconds
+        monkeypatch.setattr("bench.cluster.node_pool.REJOIN_SECONDS", seconds)
         with pytest.raises(LaunchFailed, match=r"node 1 \(there\) was lost before and is not back") as caught:
             nodes.require()
         assert caught.value.status == "skipped"

@@ -21,10 +21,9 @@ def test_where_the_user_s_own_choices_lie_goes_on_record() -> None:
 
 
 def test_the_last_value_of_a_key_holds() -> None:
-    assert last_values(["seed=1", "+x.y=[a,b]", "seed=3", "~adam.lr", "label=a=b"]) == {
+    assert last_values(["seed=1", "+x.y=[a,b]", "seed=3", "label=a=b"]) == {
         "seed": "3",
         "x.y": "[a,b]",
-        "adam.lr": "",
         "label": "a=b",
     }
 

@@ -51,7 +51,6 @@ def refusal(*overrides: str) -> str:
         (["seed=1", "model.pretrained=a,b", "--cfg", "job"], None),
         (["model=gpt2", "model.pretrained=a/b"], ["model=gpt2", "model.pretrained=a/b"]),
         (["model.pretrained=null"], ["model.pretrained=null"]),
-        (["~model.pretrained", "model.name=x"], ["~model.pretrained", "model.name=x"]),
     ],
 )
 def test_a_model_of_ones_own_is_chosen_unless_a_preset_is(given: list[str], chosen: list[str] | None) -> None:

@@ -313,7 +313,6 @@ def test_the_bare_loop_takes_the_default_workload() -> None:
         ("precision=bf16", "precision=bf16 asks for; set precision=fp32"),
         ("data=python_docs", "data=python_docs asks for; set data=synthetic"),
         ("model.trained=head", "model.trained=head asks for; set model.trained=all"),
-        ("model.label_smoothing=0.1", "model.label_smoothing=0.1 asks for; set model.label_smoothing=0.0"),
         ("model.module=docs/examples/own_convnet.py:ConvNet", "own_convnet.py:ConvNet asks for"),
         ("model.pretrained=conf/sweeps/architectures/bert", "set model.pretrained=null"),
         ("backend=[pytorch,pytorch_fused]", "leave backend=… and backends.… out"),

@@ -32,10 +32,10 @@ SETTINGS: dict[str, Any] = {
 
 
 def made(
-    task: str = "masked-lm", seed: int = 0, rank: int = 0, share: float = 0.25, **settings: Any
+    task: str = "masked-lm", seed: int = 0, rank: int = 0, lengths: str = "uniform", **settings: Any
 ) -> list[Arrays]:
     return synthetic(
-        Data(name="synthetic", min_length_share=share),
+        Data(name="synthetic", lengths=lengths),
         task=task,
         settings=SimpleNamespace(**SETTINGS | settings),
         count=4,
@@ -253,4 +253,4 @@ def test_the_padding_share_counts_padded_positions_where_there_are_any() -> None
         assert padding_share(made(task)) is None, task
     mask = np.array([[1, 1, 0, 0], [1, 1, 1, 0]])
     assert padding_share([{"attention_mask": mask}]) == 3 / 8
-    assert padding_share(made(share=1.0)) == 0
+    assert padding_share(made(lengths="full")) == 0

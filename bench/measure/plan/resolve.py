@@ -185,7 +185,7 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
     shipped = sizes.read_shipped(model.name) if model.pretrained is None else None
     return Workload(
         model=model.name,
-        task=model.describe_task(),
+        task=model.task,
         precision=spec.precision.name,
         attention="" if spec.attention == BEST_ATTENTION else spec.attention,
         world_size=config.device.world_size,

@@ -26,6 +26,8 @@ from bench.measure.stages.stage import Run, Stage
 from bench.results.records import BatchTrial
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
 
+MOST_SECONDS = 3600  # of all launches that `measure.until` adds to, not counting parity
+
 MOST_STEPS_DOWN = 3
 """How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
 
@@ -42,7 +44,7 @@ class TimedLaunches(Stage):
         self._steps = shared.measure.evaluate_every or shared.earlier.steps
         self._evaluations = Evaluations(shared)
         self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
-        self._started = 0.0  # when the time began that `measure.most_seconds` limits
+        self._started = 0.0  # when the time began that `MOST_SECONDS` limits
 
     def is_missing(self) -> bool:
         """Whether launches are missing, or the widest interval is still wider than was asked for."""
@@ -141,14 +143,14 @@ class TimedLaunches(Stage):
         return True, f"{reached}, not yet ± {until:.1%}: launch {total + 1} follows"
 
     def _reached_cap(self, launches: int) -> str:
-        """The setting that forbids another launch; empty if none does."""
+        """The limit that forbids another launch; empty if none does."""
         measure = self.shared.measure
         if self.shared.earlier.launches + launches >= max(measure.launches, measure.most_launches):
             return f"measure.most_launches={measure.most_launches}"
         if launches:
             seconds = self.shared.clock() - self._started
-            if seconds * (launches + 1) / launches > measure.most_seconds:
-                return f"measure.most_seconds={measure.most_seconds:g}"
+            if seconds * (launches + 1) / launches > MOST_SECONDS:
+                return f"{MOST_SECONDS:g} seconds"
         return ""
 
     def _ends_on_busy_cores(self, launch: Launch, *, made: int, missing: int) -> bool:

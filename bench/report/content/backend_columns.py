@@ -255,12 +255,7 @@ COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("message", attrgetter("summary.message")),
     # 0: its speed-ups are no results
     BackendColumn("controlled", lambda row: int(not row.comparison.uncontrolled)),
-    BackendColumn(
-        "file",
-        lambda row: "; ".join(
-            Path(one.path or f"{one.stem}.csv").as_posix() for one in row.comparison.seeds or [row.comparison]
-        ),
-    ),
+    BackendColumn("file", lambda row: Path(row.comparison.path or f"{row.comparison.stem}.csv").as_posix()),
     BackendColumn("command", attrgetter("comparison.command")),
     BackendColumn("git_commit", lambda row: row.cell("git_commit")),
 )

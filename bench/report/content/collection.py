@@ -13,7 +13,6 @@ from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
 from bench.analysis.reference import AT_LARGEST, Published, published_speedups_of
-from bench.analysis.seeds import combine_seeds, group_by_seed
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.errors import UserError
 from bench.machine.identity import describe_instruction_sets, name_processor
@@ -40,25 +39,17 @@ class ReportedComparison(ComparisonResults):
     checkpoints: pd.DataFrame | None = None  # `CHECKPOINTS`: what became of saved training states
     followed: pd.DataFrame | None = None  # `HELD_OUT_LOSSES`
     path: Path | None = None  # the results file, if it was read from one
-    seeds: Sequence["ReportedComparison"] = ()  # what it puts together, which differ in their seed alone
     distinction: str = ""  # what tells it from others that are shown with it under the same title
 
     @cached_property
     def title(self) -> str:
         """What it is called: its model, and what is not as usual."""
-        seeds = f"{len(self.seeds)} seeds" if self.seeds else ""
-        return ", ".join(filter(None, [make_title(self.rows, self.label), seeds, self.distinction]))
+        return ", ".join(filter(None, [make_title(self.rows, self.label), self.distinction]))
 
     @cached_property
     def warnings(self) -> list[SteadinessWarning]:
-        """What makes it less trustworthy than its intervals say; of several seeds those of each."""
-        if not self.seeds:
-            return find_warnings(self.rows)
-        return [
-            replace(warning, reason=f"with seed {distinct_text(one.rows, 'seed')} {warning.reason}")
-            for one in self.seeds
-            for warning in one.warnings
-        ]
+        """What makes it less trustworthy than its intervals say."""
+        return find_warnings(self.rows)
 
     @cached_property
     def study(self) -> str:
@@ -236,21 +227,6 @@ def collect(paths: Iterable[Path]) -> Collection:
         except UserError as error:
             refused.append(str(error))
     return Collection(comparisons=comparisons, refused=refused)
-
-
-def put_seeds_together(collection: Collection) -> Collection:
-    """Replace comparisons that differ in their seed alone by one that holds them."""
-    comparisons = [
-        group[0]
-        if len(group) == 1
-        else ReportedComparison(
-            stem=f"{group[0].stem}-{len(group)}-seeds",
-            rows=combine_seeds([comparison.rows for comparison in group]),
-            seeds=group,
-        )
-        for group in group_by_seed(collection.comparisons)
-    ]
-    return replace(collection, comparisons=comparisons)
 
 
 def with_distinct_titles(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:

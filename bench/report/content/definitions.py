@@ -5,11 +5,6 @@ METHOD = (
     "launch, then geometric mean over launches; 95 % confidence interval: Student's t over the launches."
 )
 
-SEEDS = (
-    "Speed-up: of each seed the midmean of the logarithms over the rounds of all its launches, then "
-    "geometric mean over seeds; 95 % confidence interval: Student's t over the seeds."
-)
-
 LEFT_ALONE = (
     "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
 )

@@ -33,7 +33,7 @@ _ENCODER_DECODERS = re.compile(r"(m|mt)?bart|m?t5|pegasus|marian")
 
 def modality_of(model: str, task: str) -> str:
     """One of `MODALITIES`; a model that is not known to be something else counts as a text encoder."""
-    if modality := _BY_TASK.get(task.partition(",")[0]):  # behind a comma stands what is said of the loss
+    if modality := _BY_TASK.get(task):
         return modality
     if _DECODERS.match(model):
         return DECODERS

@@ -17,7 +17,6 @@ from bench.report.content.blocks import (
     Bold,
     Bullets,
     Column,
-    Folded,
     Paragraph,
     Row,
     Text,
@@ -127,7 +126,6 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
         *([Bullets(lines)] if lines else []),
         *_further_tables(comparison),
         Bullets(_facts(comparison)),
-        *(Folded(one.title, comparison_blocks(one), anchor=one.anchor) for one in comparison.seeds),
     ]
 
 
@@ -160,11 +158,7 @@ def _facts(comparison: ReportedComparison) -> list[Text]:
     """Everything that a reader needs to judge or repeat the figures."""
     rows, summaries = comparison.rows, comparison.summaries
     command, products = distinct_text(rows, "command"), describe.products(rows)
-    seeds = comparison.seeds
     extent = f"{describe.extent(rows)}. {definitions.METHOD}"
-    if seeds:
-        numbers = distinct_text(rows, "seed").replace("/", ", ")
-        extent = f"{len(seeds)} seeds: {numbers}. {definitions.SEEDS}"
     return [
         describe.workload(rows),
         describe.hardware(rows),
@@ -173,7 +167,7 @@ def _facts(comparison: ReportedComparison) -> list[Text]:
         f"{extent}{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
         *notes.limited_by(summaries),
         *([products] if products else []),
-        *(f"results file: {one.study}/{one.stem}.csv" for one in seeds or [comparison]),
+        f"results file: {comparison.study}/{comparison.stem}.csv",
     ]
 
 

@@ -30,7 +30,6 @@ from bench.report.content.blocks import (
     text_column,
     with_code,
 )
-from bench.report.content.claims import JudgedClaim, evidence_lines, verdict_words
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.models import ModelRow, Setting
 from bench.report.content.pictures import ATTRIBUTION, CAPTIONS, SPEED, TIME, UNCONTROLLED, ReportFigure
@@ -55,20 +54,11 @@ ABOUT_MODELS = (
     "A model that was compared several times is shown by the comparison with most of these backends, several "
     "launches and the fewest other settings."
 )
-ABOUT_CLAIMS = (
-    "A verdict speaks of the comparisons that are named beside it and of nothing else: miniatures on a CPU "
-    "say little of large models on GPUs."
-)
 PARTS: list[Column[Contribution]] = [
     text_column("choice", lambda part: part.factor),
     text_column("change", lambda part: part.change),
     Column("effect [95 %]", lambda part: ratio_and_interval(part.effect)),
     Column("in single orders", lambda part: f"{part.lowest:.3f} to {part.highest:.3f}"),
-]
-CLAIMS: list[Column[JudgedClaim]] = [
-    text_column("claim", lambda finding: finding.claim.claim),
-    text_column("by", lambda finding: finding.claim.source),
-    text_column("verdict", verdict_words),
 ]
 
 
@@ -81,7 +71,6 @@ class MachinePage:
     settings: Sequence[Setting]  # the same, one row for each model
     figures: Sequence[ReportFigure]  # in the order in which they are shown
     not_drawn: Sequence[str]  # what there was too much of for a figure, a sentence for each
-    findings: Sequence[JudgedClaim]  # what became of each claim
     other_pages: Sequence[Link]  # to those that this report has
 
     def blocks(self, *, on_screen: bool) -> list[Block]:
@@ -118,7 +107,6 @@ class MachinePage:
                 "What an uncontrolled harness would print",
                 [*self._by_setting(), *_pictures(figures, UNCONTROLLED)],
             ),
-            ("What others claim, tested", _claims(self.findings)),
             (
                 "How the numbers are defined",
                 [Bullets([[Bold(name), f": {text}"] for name, text in definitions.DEFINITIONS])],
@@ -299,15 +287,6 @@ def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> st
     """`12 warnings` and what separates them from the words before; empty without any."""
     count = sum(len(comparison.warnings) for comparison in comparisons)
     return f"{before}{plural(count, 'warning')}" if count else ""
-
-
-def _claims(findings: Sequence[JudgedClaim]) -> list[Block]:
-    """The verdicts; the evidence below, since a cell with a dozen comparisons would not be read."""
-    blocks: list[Block] = [Paragraph(ABOUT_CLAIMS, is_faint=True), table(findings, CLAIMS)]
-    for finding in findings:
-        commands = [f"made by: {'; '.join(finding.commands)}"] if finding.commands else []
-        blocks += [Paragraph(f"{finding.claim.claim}:"), Bullets([*evidence_lines(finding), *commands])]
-    return blocks
 
 
 def _summary(comparison: ReportedComparison) -> str:

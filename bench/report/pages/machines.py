@@ -43,10 +43,12 @@ def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text
 def index_page(entries: Sequence[Text]) -> list[Block]:
     """The page over all machines."""
     spread = Link("The same comparison on several machines, and how far these lie apart", "machines.md")
+    claims = Link("What others claim, tested", "claims.md")
     return [
         Heading(QUESTION, 1),
         Bullets(entries),
         Paragraph(spread),
+        Paragraph(claims),
         Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
     ]
 

@@ -71,7 +71,7 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
     known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
     part = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
     size, source, lengths = (distinct_text(rows, column) for column in ("size", "data", "lengths"))
-    synthetic = {"uniform": "", "full": "no padding"}.get(lengths, f"lengths like {lengths}")
+    synthetic = "no padding" if lengths == "full" else ""
     return {
         "size": "" if size == "published" else size,
         "trained": "" if part.empty else f"{int(part.max()):,} parameters trained, the others frozen",

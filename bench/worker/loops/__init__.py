@@ -21,7 +21,7 @@ class WatchedLoop(sharding.Sharding):
     """Gradients are watched just before the optimizer's step; without a scale, since no loop here scales."""
 
     def __init__(self, module: torch.nn.Module, spec: WorkerSpec) -> None:
-        if spec.precision.initial_scale is not None:
+        if spec.scales_loss:
             raise LaunchFailed(
                 "unsupported",
                 "loops other than the bare one are not tried with the scaled loss of fp16; "

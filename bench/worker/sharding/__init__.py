@@ -23,7 +23,7 @@ class Sharding(Protocol):
 
     In fp16 the loss is multiplied by a scale before the backward pass and the gradient divided by it before
     the update. The rule is the same under every sharding: a step whose gradient, averaged over ranks and
-    micro-batches, is not finite on any rank is skipped by all and halves the scale; `growth_steps` steps
+    micro-batches, is not finite on any rank is skipped by all and halves the scale; `spec.growth_steps` steps
     without one double it. Only DeepSpeed's own modes scale as DeepSpeed does.
     """
 

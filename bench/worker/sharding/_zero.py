@@ -15,7 +15,6 @@ import torch.distributed
 from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler
 from deepspeed.utils import safe_get_full_grad
 
-from bench.config.training import Precision
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers, sharding
@@ -43,15 +42,15 @@ class Sharding(sharding.Sharding):
         deepspeed.init_distributed(dist_backend=torch.distributed.get_backend())
         self.model = module
         self.precision = spec.precision.name
-        self.scaled = spec.precision.initial_scale is not None
+        self.scaled = spec.scales_loss
         self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)
         self.engine, self.zero, *_ = initialize(
             model=module,
             # A client optimizer: with an `optimizer` section DeepSpeed would build its own FusedAdam.
             optimizer=self.optimizer,
-            config=self.settings(spec, overlapped=device.type == "cuda") | self.mode(spec.precision),
+            config=self.settings(spec, overlapped=device.type == "cuda") | self.mode(spec),
         )
-        self.scaler = self.own_scaler(spec.precision)
+        self.scaler = self.own_scaler(spec)
         if self.scaler is not None:
             # DeepSpeed has a dynamic scale in its own fp16 mode only, which keeps 16-bit weights and
             # gradients; its step follows this one just as well, once it knows whether there was an overflow.
@@ -90,15 +89,13 @@ class Sharding(sharding.Sharding):
             "timers": {"throughput": {"enabled": False}},
         }
 
-    def mode(self, precision: Precision) -> dict[str, Any]:  # noqa: ARG002 - for shardings that cast
+    def mode(self, spec: WorkerSpec) -> dict[str, Any]:  # noqa: ARG002 - for shardings that cast
         """DeepSpeed's settings for 16 bits: none, the module casts."""
         return {}
 
-    def own_scaler(self, precision: Precision) -> "Scaler | None":
+    def own_scaler(self, spec: WorkerSpec) -> "Scaler | None":
         """What scales the loss in place of DeepSpeed's, which belongs to its own fp16 mode."""
-        if precision.initial_scale is None or precision.growth_steps is None:
-            return None
-        return Scaler(precision.initial_scale, precision.growth_steps)
+        return Scaler(spec.initial_scale, spec.growth_steps) if spec.scales_loss else None
 
     def inputs(self, batch: Batch) -> Batch:
         """A micro-batch as the module takes it."""

@@ -10,7 +10,6 @@ import torch
 import torch.distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from bench.config.training import Precision
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
@@ -28,7 +27,7 @@ class Sharding(sharding.Sharding):
         self.module = self.wrap(module, device)
         self.updater, self.optimizer = self.updates(spec)
         self.grad_accum = spec.grad_accum
-        self.scaler = _scaler(spec.precision, device)
+        self.scaler = _scaler(spec, device)
         self._skipped = torch.zeros((), device=device)
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
@@ -160,13 +159,13 @@ class Sharding(sharding.Sharding):
         return self.module.no_sync() if wrapped else nullcontext()
 
 
-def _scaler(precision: Precision, device: torch.device) -> torch.amp.GradScaler | None:
-    if precision.initial_scale is None or precision.growth_steps is None:
+def _scaler(spec: WorkerSpec, device: torch.device) -> torch.amp.GradScaler | None:
+    if not spec.scales_loss:
         return None
     return torch.amp.GradScaler(
         device.type,
-        init_scale=precision.initial_scale,
+        init_scale=spec.initial_scale,
         growth_factor=2.0,
         backoff_factor=0.5,
-        growth_interval=precision.growth_steps,
+        growth_interval=spec.growth_steps,
     )

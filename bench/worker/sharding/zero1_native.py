@@ -16,8 +16,8 @@ import torch
 from deepspeed.accelerator import get_accelerator
 from deepspeed.utils import safe_get_full_fp32_param
 
-from bench.config.training import Precision
 from bench.errors import LaunchFailed
+from bench.launch.spec import WorkerSpec
 from bench.worker.sharding import Batch, _zero, trained, trained_by_name
 from bench.worker.workload.precision import SIXTEEN_BITS
 
@@ -31,7 +31,7 @@ class Sharding(_zero.Sharding):
     stage = 1
     autocasts = False
 
-    def mode(self, precision: Precision) -> dict[str, Any]:
+    def mode(self, spec: WorkerSpec) -> dict[str, Any]:
         """DeepSpeed's section for the precision; `unsupported` if it has no such mode on this device."""
         accelerator = get_accelerator()
         supports = {"bf16": accelerator.is_bf16_supported, "fp16": accelerator.is_fp16_supported}
@@ -41,9 +41,9 @@ class Sharding(_zero.Sharding):
                 f"DeepSpeed {deepspeed.__version__} says that {accelerator.device_name()} has no "
                 f"{self.precision} here, so that its own {self.precision} mode cannot run",
             )
-        return {self.precision: {"enabled": True, **_scaling(precision)}}
+        return {self.precision: {"enabled": True, **_scaling(spec)}}
 
-    def own_scaler(self, precision: Precision) -> None:
+    def own_scaler(self, spec: WorkerSpec) -> None:
         """None: DeepSpeed's scales."""
 
     def inputs(self, batch: Batch) -> Batch:
@@ -85,13 +85,13 @@ class Sharding(_zero.Sharding):
         return super().proof() | {"mode": self.precision, "weights": weights, "gradients": gradients}
 
 
-def _scaling(precision: Precision) -> dict[str, int | bool]:
+def _scaling(spec: WorkerSpec) -> dict[str, int | bool]:
     """The dynamic scale in DeepSpeed's words; without hysteresis, so that every overflow halves it."""
-    if precision.initial_scale is None or precision.growth_steps is None:
+    if not spec.scales_loss:
         return {}
     return {
-        "initial_scale_power": int(math.log2(precision.initial_scale)),
-        "loss_scale_window": precision.growth_steps,
+        "initial_scale_power": int(math.log2(spec.initial_scale)),
+        "loss_scale_window": spec.growth_steps,
         "hysteresis": 1,
         "consecutive_hysteresis": False,
         "min_loss_scale": 1,

@@ -21,7 +21,6 @@ from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
 from bench.worker.workload import layers, own_module, tasks
-from bench.worker.workload.loss import replace_loss
 from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
 
 NOTE = "weights_note"
@@ -57,7 +56,6 @@ def build(
         checkpointing: keep no activations within a layer, and compute them again in the backward pass.
         pretrained: load the checkpoint, if there is one: what is to be said of it is the attribute `NOTE`.
             Otherwise the weights are random: they are read from the initial state, or only shapes count.
-            Also let `replace_loss` look at the head's own loss, which is once in a comparison.
         backend: that has this attention, for messages.
     """
     built = (
@@ -76,7 +74,6 @@ def build(
         _assert_no_dropout(built)
     if checkpointing:
         _checkpoint(built)
-    replace_loss(built, model, check=pretrained)
     return built.train()
 
 

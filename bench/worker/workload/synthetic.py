@@ -7,34 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from bench.config.data import Data
+from bench.config.data import SHORTEST_SHARE, Data
 from bench.worker.workload import tasks
 from bench.worker.workload.tasks import Arrays, Integers
-
-LIKE = {
-    # The median of GLUE's training set is published: 11 (github.com/WoosukKwon/retraining-free-pruning,
-    # issue 2, "Med. sequence length (train)"). The spread is an approximation: a tenth of that set
-    # (6,920 of 67,349) are whole sentences, of which the same table gives 25 as the median (dev set), and the
-    # rest are phrases of them; with 0.6 a tenth is longer than 24.
-    "sst2": (11, 0.6),
-    # An approximation: questions of 11 and contexts of 137 words on average (Fisch et al. 2019,
-    # arXiv:1910.09753, table 1) make some 170 wordpieces at 1.13 a word, three special ones included. The
-    # spread, 0.4 of the mean, is that of paragraphs of an encyclopedia. At seq_len=384 55 % is padding.
-    "squad": (157, 0.4),
-}
-"""Median and spread of a dataset's lengths in wordpieces, [CLS] and [SEP] included, each approximated as
-exp(normal(log(median), spread)) and cut off at `seq_len` as a tokenizer does."""
 
 
 def draw_lengths(data: Data, *, count: int, seq_len: int, random: np.random.Generator) -> Integers:
     """Lengths of `count` samples, int64, each from 1 to `seq_len`."""
     if data.lengths == "full":
         return np.full(count, seq_len, dtype=np.int64)
-    if data.lengths in LIKE:
-        median, spread = LIKE[data.lengths]
-        drawn = np.rint(random.lognormal(np.log(median), spread, size=count))
-        return np.clip(drawn, 1, seq_len).astype(np.int64)
-    shortest = max(1, round(data.min_length_share * seq_len))
+    shortest = max(1, round(SHORTEST_SHARE * seq_len))
     return random.integers(shortest, seq_len + 1, size=count)
 
 

@@ -70,8 +70,6 @@ def _lines(stream: "IO[bytes] | gzip.GzipFile", file: Path) -> list[str]:
                 f"{file}, line {number}, is not UTF-8",
                 "convert the file, such as by `iconv -f LATIN1 -t UTF-8`",
             ) from None
-        if "\0" in lines[-1]:
-            raise UserError(f"{file}, line {number}, holds a NUL byte", "remove it, or write the file anew")
     return lines
 
 
