@@ -76,7 +76,7 @@ def test_a_complete_comparison_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_where_every_failure_is_final_nothing_is_missing(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"explain": True, "parts": "count"}
+    settings: dict[str, Any] = {"explain": True, "collectives": "count"}
     lost: dict[str, Script] = {name: {"loss": float("nan")} for name in BACKENDS}
     assert {row["status"] for row in Resumable(tmp_path, lost, measure=settings).rows} == {
         "diverged",
