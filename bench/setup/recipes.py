@@ -75,7 +75,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, .
     )
     return (
         venv_stage(env, choice),
-        packages_stage(checkout, env, requirements, torch_first=gpu, cuda=TORCHS_CUDA * gpu),
+        packages_stage(checkout, env, requirements, choice, torch_first=gpu, cuda=TORCHS_CUDA * gpu),
         *((cuda11_stage(checkout, env), compiler_stage(checkout, env)) if gpu else ()),
         SetupStage(
             name="ortmodule",
@@ -109,7 +109,7 @@ def modern_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage
     requirements = checkout / "requirements" / "modern.txt"
     return (
         venv_stage(env, choice),
-        packages_stage(checkout, env, requirements, torch_first=True),
+        packages_stage(checkout, env, requirements, choice, torch_first=True),
         deepspeed_stage(checkout, env, requirements, choice),
         *blas_stages(checkout, env),
     )
@@ -127,7 +127,7 @@ def venv_stage(env: Path, choice: Choice) -> SetupStage:
 
 
 def packages_stage(
-    checkout: Path, env: Path, requirements: Path, *, torch_first: bool, cuda: str = ""
+    checkout: Path, env: Path, requirements: Path, choice: Choice, *, torch_first: bool, cuda: str = ""
 ) -> SetupStage:
     """Return the stage that installs a file of requirements.
 
@@ -144,8 +144,9 @@ def packages_stage(
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
             (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
-            # Its scripts then run wherever the checkout is moved to, but for those that came before uv.
-            (*uv(env), "venv", "--relocatable", "--allow-existing", "--python", python(env), str(env)),
+            # Its scripts then run wherever the checkout is moved to, but for those that came before uv. Of the
+            # environment's own Python 3.10 uv would make a link to itself.
+            (*uv(env), "venv", "--relocatable", "--allow-existing", "--python", choice.python, str(env)),
             ("sh", "-c", 'rm -f "$0"/bin/pip* "$0"/bin/activate.csh', str(env)),
             *((*install(env), requirement) for requirement in torch),
             # The file holds every version, so there is nothing to resolve.

@@ -166,6 +166,14 @@ def test_an_environment_that_was_moved_with_its_checkout_is_complete(
     assert hashes(here, choice) != hashes(moved, dataclasses.replace(choice, cpu_adam=True))
 
 
+def test_uv_makes_an_environment_of_the_chosen_python_and_not_of_its_own_link() -> None:
+    """Of the link in a Python 3.10's environment it would make one to itself."""
+    for stack in STACKS.values():
+        stages = stack.stages(ROOT, ROOT / stack.folder, Choice("/opt/python3.10", "3.10.13", "cpu"))
+        (made,) = (command for stage in stages for command in stage.commands if "--relocatable" in command)
+        assert made[made.index("--python") + 1] == "/opt/python3.10"
+
+
 def test_the_programs_of_an_environment_run_after_it_was_moved(tmp_path: Path) -> None:
     """It is made by the set-up's own commands, but for pip's."""
     stages = STACKS["ort"].stages(ROOT, tmp_path / "a" / ".venv", Choice(sys.executable, VERSION, "cpu"))
