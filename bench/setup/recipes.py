@@ -144,8 +144,8 @@ def packages_stage(
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
             (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
-            # Its scripts then run wherever the checkout is moved to, but for those that came before uv. Of the
-            # environment's own Python 3.10 uv would make a link to itself.
+            # Its scripts then run wherever the checkout is moved to, but for those that came before uv. Of an
+            # environment's own link to Python 3.10 uv would make a link to itself.
             (*uv(env), "venv", "--relocatable", "--allow-existing", "--python", choice.python, str(env)),
             ("sh", "-c", 'rm -f "$0"/bin/pip* "$0"/bin/activate.csh', str(env)),
             *((*install(env), requirement) for requirement in torch),
