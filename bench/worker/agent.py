@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from bench.launch.importing import garbage_collector_off
 from bench.launch.lifeline import AGENT_VARIABLE, die_with
-from bench.worker import file_pages
+from bench.worker import mapped_pages
 
 
 def tell(report: int, **what: Any) -> None:
@@ -34,7 +34,7 @@ def tell(report: int, **what: Any) -> None:
 
 
 def run_agent(
-    settings: int, log: int, report: int, *, parent: int, imported: float, pages: file_pages.Pages
+    settings: int, log: int, report: int, *, parent: int, imported: float, pages: list[mapped_pages.Pages]
 ) -> NoReturn:
     """Be the agent of a group until the process ends; ranks that failed by themselves are reported.
 
@@ -55,7 +55,7 @@ def run_agent(
         os.sched_setaffinity(0, order["cores"])
         tempfile.tempdir = None  # TMPDIR is another one now
         if order["spec"]:
-            file_pages.map_in(pages)
+            mapped_pages.map_in(pages, copy=False)
             ranks += fork_ranks(Path(order["spec"]), imported)
         status = run_torchrun(order["arguments"], report, ranks)
     except BaseException:  # such as that torch cannot be imported
@@ -115,10 +115,10 @@ def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
         print(f"ranks of {spec.backend} are not forked, but programs of their own: {why}", flush=True)
         return []
     gc.freeze()
-    pages = file_pages.find()
+    pages = mapped_pages.find()
 
     def work() -> None:
-        file_pages.map_in(pages)
+        mapped_pages.map_in(pages, copy=True)
         run(spec, spec_path, imported=imported)
 
     return [ForkedRank(work) for _ in spec.cores]

@@ -16,7 +16,7 @@ from importlib import import_module
 
 from bench.launch.importing import garbage_collector_off
 from bench.launch.lifeline import die_with
-from bench.worker import file_pages
+from bench.worker import mapped_pages
 from bench.worker.agent import run_agent, tell
 
 
@@ -32,7 +32,7 @@ def main() -> None:
             import_for_ranks(architecture)
     imported = time.process_time() - begun
     gc.freeze()
-    pages = file_pages.find()
+    pages = mapped_pages.find()
     with socket.socket(fileno=0) as orders, selectors.DefaultSelector() as selector:
         selector.register(orders, selectors.EVENT_READ)
         while True:
