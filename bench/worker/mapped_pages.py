@@ -1,4 +1,4 @@
-"""The pages of memory that a process has in use, and how a fork comes to have them as if it had imported itself.
+"""The pages of memory that a process has in use, and how a fork of it comes to have the same.
 
 Of libraries' files a fork has no page before it reads it anew: it would seem to need 300 MiB less, and most
 of them would come back while it trains. And what was written before the fork it shares with all others. That
