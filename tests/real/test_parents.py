@@ -114,9 +114,9 @@ def test_ranks_whose_parent_is_killed_end_with_it_and_the_failure_says_so(groups
     parent = parent_of_ranks(groups[0])
     below = descendants(parent)
     os.kill(parent, 9)
+    assert gone(below)
     with pytest.raises(LaunchFailed, match=r"^torchrun was killed by SIGKILL during build$"):
         groups[0].request(Build())
-    assert gone(below)
 
 
 def test_a_rank_that_is_killed_before_it_begins_is_named(starter: GroupStarter) -> None:
