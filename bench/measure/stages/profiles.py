@@ -20,11 +20,8 @@ from bench.results.side_files import BREAKDOWN
 WARMUP_STEPS = 3  # how many are taken before any is profiled: the first start of a profile takes time
 
 MOST_WARMUPS = 6
-"""How often so many steps are profiled uncounted, until the heap has room for events beside the tensors:
-until none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
-
-WARMUP_SECONDS = 1.5
-"""How long uncounted steps should last: long ones are profiled one by one, like those that count."""
+"""How often as many steps as in a round are profiled uncounted, until the heap has room for events beside the
+tensors: until none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
 
 SETTLED_WARMUPS = 2
 
@@ -67,13 +64,11 @@ class Profiles(Stage):
         """How long the profiles take, by the pace; a step goes before each that is profiled."""
         pace, backends = self.shared.pace, len(self.shared.names)
         step = sum(pace.steps.values()) / backends
-        steps = min(MOST_STEPS, steps_per_block(step or 1.0, SECONDS / MOST_ROUNDS))
-        settling = USUAL_WARMUPS * (2 * WARMUP_STEPS * step + PROFILER_SECONDS)
-        a_round = backends * (2 * steps * step + PROFILER_SECONDS)
+        a_profile = 2 * _steps_of_round(step or 1.0) * step + PROFILER_SECONDS
         return {
             "profile start": pace.start / len(self.shared.sides(self.shared.names)),
-            "profile set-up": pace.warm_up(WARMUP_STEPS) / backends + settling,
-            "profile": a_round * self._rounds(step) / MOST_ROUNDS,  # as many are expected
+            "profile set-up": pace.warm_up(WARMUP_STEPS) / backends + USUAL_WARMUPS * a_profile,
+            "profile": backends * a_profile * self._rounds(step) / MOST_ROUNDS,  # as many are expected
         }
 
     @keep_parents()
@@ -140,10 +135,10 @@ class Profiles(Stage):
 
     def _settle(self, group: Group, step_seconds: float) -> None:
         """Profile uncounted steps until a profile of them is what it will be."""
-        steps = min(WARMUP_STEPS, steps_per_block(step_seconds, WARMUP_SECONDS))
         settled = 0
         for _ in range(MOST_WARMUPS):
-            profiled = group.request(ProfileSteps(steps=steps, counted=False))
+            request = ProfileSteps(steps=_steps_of_round(step_seconds), counted=False)
+            profiled = group.request(request)
             settled = settled + 1 if all(answer.settled for answer in profiled) else 0
             if settled == SETTLED_WARMUPS:
                 return
@@ -154,8 +149,7 @@ class Profiles(Stage):
         """Let the backends take turns at profiled steps, in fewer rounds if steps are long."""
         rounds = self._rounds(max(step_seconds.values(), default=SECONDS))
         self.shared.bar.expect({"profile": rounds - MOST_ROUNDS})
-        each = SECONDS / MOST_ROUNDS
-        steps = {name: min(MOST_STEPS, steps_per_block(s, each)) for name, s in step_seconds.items()}
+        steps = {name: _steps_of_round(seconds) for name, seconds in step_seconds.items()}
         for number, order in enumerate(round_orders(names, launch=1, rounds=rounds), start=1):
             where = f"{WHERE}, round {number}/{rounds}"
             with self.shared.bar.doing("profile", f"{where}: {', '.join(order)}"):
@@ -170,3 +164,8 @@ class Profiles(Stage):
 
     def _leave_gap(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
         self.shared.bar.print_line(f"no breakdown of {name}: {failure.message}")
+
+
+def _steps_of_round(step_seconds: float) -> int:
+    """How many steps of so many seconds are profiled in a round."""
+    return min(MOST_STEPS, steps_per_block(step_seconds, SECONDS / MOST_ROUNDS))
