@@ -143,7 +143,7 @@ def find_outcome(model: str, results: ComparisonResults, backend: str) -> Outcom
     summary, base = results.of(backend), results.base
     if summary is None or summary.is_reference:
         return None
-    return _outcome(model, results, summary, summary.speedup, summary.verdict, base)
+    return _outcome(model, summary, summary.speedup, summary.verdict, base)
 
 
 def find_outcome_over_best(model: str, results: ComparisonResults, backend: str) -> Outcome | None:
@@ -155,12 +155,11 @@ def find_outcome_over_best(model: str, results: ComparisonResults, backend: str)
         return find_outcome(model, results, backend)
     margin = float(results.rows["margin"].iloc[0])
     word = verdict(summary.over_best, margin) if summary.over_best else None
-    return _outcome(model, results, summary, summary.over_best, word, best)
+    return _outcome(model, summary, summary.over_best, word, best)
 
 
 def _outcome(
     model: str,
-    results: ComparisonResults,
     summary: BackendSummary,
     speedup: Speedup | None,
     word: str | None,
@@ -171,7 +170,7 @@ def _outcome(
         return Outcome(model=model, verdict=summary.status)
     if speedup is None:
         return Outcome(model=model, verdict=NO_SPEEDUP)
-    peak, base_peak = results.peak_mib(summary), results.peak_mib(base) if base else None
+    peak, base_peak = summary.peak_mib, base.peak_mib if base else None
     return Outcome(
         model=model,
         verdict=ONE_LAUNCH if speedup.launches < 2 else word or INCONCLUSIVE,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from bench.results.column_arrays import ColumnArrays
-from bench.statistics.backend_blocks import blocks_by_backend, highest
+from bench.statistics.backend_blocks import RUNTIME, blocks_by_backend, highest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def find_beginnings(rows: pd.DataFrame) -> list[Beginning]:
                 loaded=highest(valid["loaded_mib"]),
                 imported_s=blocks.median_over_launches("import_s"),
                 first_step_s=None if setup is None or first is None else setup + first,
-                runtime=highest(valid["host_runtime_mib"]),
+                runtime=highest(valid[RUNTIME.get(blocks.peak_column, "host_runtime_mib")]),
                 peak=highest(blocks.peaks_mib()),
             )
         )

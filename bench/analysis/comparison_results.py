@@ -7,8 +7,9 @@ import pandas as pd
 
 from bench.analysis.attribution import Attribution, attribute, changed_factors
 from bench.config.overrides import last_values
+from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import latest_environment, machine_key
-from bench.statistics.backend_blocks import blocks_of
+from bench.statistics.backend_blocks import blocks_of, find_peak_column
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
 from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides, stopped_by_width
@@ -119,6 +120,7 @@ class ComparisonResults:
         )
         return next(filter(None, attributions), None)
 
-    def peak_mib(self, summary: BackendSummary) -> float | None:
-        """The peak memory that counts, in MiB: the device's where there is one, else the host's."""
-        return summary.host_peak_mib if self.on_cpu else summary.device_peak_mib
+    @cached_property
+    def peak_column(self) -> str:
+        """The column of the peaks of memory that count."""
+        return find_peak_column(ColumnArrays(self.rows))

@@ -1,25 +1,49 @@
 """How much a speed-up differs between machines, which the interval of one machine's launches leaves out.
 
-Two virtual machines of one kind can have intervals that exclude each other. So a comparison that several
-machines made has a row for each machine, their mean, and what one more machine may be expected to show.
+There are three levels: kinds of machines, the hosts of a kind, and the launches of a host. Two hosts of one
+kind can have intervals that exclude each other. So a comparison that several machines made has a row for each
+host, the mean of a kind's hosts, that of the kinds, and what one more machine may be expected to show.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.comparability import MUST_EQUAL, OF_OWN_BATCH, choices_of, join_values
-from bench.statistics.intervals import Floats, Speedup, launch_midmeans, squared_standard_error, t_quantile
+from bench.statistics.intervals import (
+    Floats,
+    Speedup,
+    from_logs,
+    launch_midmeans,
+    squared_standard_error,
+    t_quantile,
+)
 
-FEWEST_TO_PREDICT = 3  # machines: of two it is not known how much machines spread
+FEWEST_TO_PREDICT = 3  # machines, or pairs of hosts: of two it is not known how much they spread
 
 SMALLEST_VARIANCE = 1e-12
 """Least squared standard error of a mean of logarithms: launches that agree to more digits than a clock has
 would outweigh all others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSpread:
+    """How much true log speed-ups of a kind's hosts differ; the default is docs/methodology.md's, "Hosts"."""
+
+    deviation: float = 0.05  # their standard deviation
+    freedom: float = math.inf  # its degrees of freedom
+    pairs: int = 0  # of hosts that are known: of each kind one fewer than its hosts
+
+    def __str__(self) -> str:
+        """What it is, and where it comes from."""
+        known = f"estimated from {self.pairs} pairs"
+        assumed = f"assumed until {FEWEST_TO_PREDICT} pairs of hosts are known"
+        return f"{self.deviation:.1%} between hosts, {assumed if math.isinf(self.freedom) else known}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,22 +55,22 @@ class Spread:
         predicted_low, predicted_high: between which one more machine lies with 95 %; None of two machines.
     """
 
-    machines: int  # how many
     mean: float
     low: float
     high: float
     predicted_low: float | None
     predicted_high: float | None
-    between: float  # standard deviation of the machines' true log speed-ups
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackendOnMachines:
-    """A backend's speed-up over another one on each machine; no spread unless two have intervals."""
+    """A backend's speed-up over another one on each machine; no spread unless two kinds have intervals."""
 
     backend: str
     base: str
     speedups: Mapping[str, Speedup]
+    launches: Mapping[str, Floats]  # log speed-up of each launch, where a machine has several
+    kinds: Mapping[str, Speedup]  # by the first of a kind's machines, the mean of those that have launches
     spread: Spread | None
 
 
@@ -75,8 +99,40 @@ def group_by_comparison(
         for results in sorted(several, key=lambda results: (len(results.stem), results.stem)):
             if settings := settings_of(results):
                 groups.setdefault(tuple(settings.items()), {}).setdefault(machine, results)
-    compared = [compare_machines(group, base) for group in groups.values() if len(group) > 1]
-    return [same for same in compared if same.backends]
+    made = [group for group in groups.values() if len(group) > 1]
+    hosts = spread_between_hosts(compare_machines(group, base) for group in made)
+    return [same for group in made if (same := compare_machines(group, base, hosts)).backends]
+
+
+def group_by_kind(machines: Mapping[str, ComparisonResults]) -> list[list[str]]:
+    """The names of machines, those of one kind together, as rows know it: CPU, number of cores, GPUs."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for name, results in machines.items():
+        kinds.setdefault(results.machine_key, []).append(name)
+    return list(kinds.values())
+
+
+def spread_between_hosts(compared: Iterable[SameComparison]) -> HostSpread:
+    """Estimate the spread of hosts within kinds, pooled over comparisons and backends; else the default.
+
+    The variance of a kind's hosts less that of each one's mean over launches. Its degrees of freedom are the
+    pairs of hosts, not backends: a host that is special is so for all of them.
+    """
+    variances, weights, pairs = [], [], dict[tuple[str, ...], int]()
+    for same in compared:
+        for names, backend in product(group_by_kind(same.machines), same.backends):
+            hosts = [backend.launches[name] for name in names if name in backend.launches]
+            if len(hosts) > 1:
+                noise = np.mean([squared_standard_error(launches) for launches in hosts])
+                variances.append(np.var([launches.mean() for launches in hosts], ddof=1) - noise)
+                weights.append(len(hosts) - 1)
+                kind = same.machines[names[0]].machine_key
+                pairs[kind] = max(weights[-1], pairs.get(kind, 0))
+    known = sum(pairs.values())
+    if known < FEWEST_TO_PREDICT:
+        return HostSpread(pairs=known)
+    variance = max(0.0, float(np.average(variances, weights=weights)))
+    return HostSpread(deviation=math.sqrt(variance), freedom=known, pairs=known)
 
 
 def settings_of(results: ComparisonResults) -> dict[str, str]:
@@ -106,7 +162,9 @@ def backends_of(results: ComparisonResults) -> dict[str, dict[str, str]]:
     }
 
 
-def compare_machines(machines: Mapping[str, ComparisonResults], base: str = "") -> SameComparison:
+def compare_machines(
+    machines: Mapping[str, ComparisonResults], base: str = "", hosts: HostSpread = HostSpread()
+) -> SameComparison:
     """Each backend that at least two machines have measured; under one name it must be the same."""
     known = {machine: backends_of(results) for machine, results in machines.items()}
     made: dict[str, list[str]] = {}
@@ -116,34 +174,47 @@ def compare_machines(machines: Mapping[str, ComparisonResults], base: str = "") 
             if name != base and (not others or known[others[0]][name] == choices):
                 others.append(machine)
     compared = [
-        _compare_backend(name, base, {machine: machines[machine] for machine in several})
+        _compare_backend(name, base, {machine: machines[machine] for machine in several}, hosts)
         for name, several in made.items()
         if len(several) > 1
     ]
     return SameComparison(machines=machines, backends=[each for each in compared if len(each.speedups) > 1])
 
 
-def _compare_backend(backend: str, base: str, machines: Mapping[str, ComparisonResults]) -> BackendOnMachines:
+def _compare_backend(
+    backend: str, base: str, machines: Mapping[str, ComparisonResults], hosts: HostSpread
+) -> BackendOnMachines:
     base = base or next(iter(machines.values())).reference
-    speedups, several = {}, []
+    speedups: dict[str, Speedup] = {}
+    several: dict[str, Floats] = {}
     for name, results in machines.items():
         ours, theirs = blocks_of(results.rows, backend), blocks_of(results.rows, base)
         if speedup := ours.speedup_over(theirs):
             speedups[name] = speedup
         if len(launches := launch_midmeans(ours.log_ratios(theirs).values())) > 1:
-            several.append(launches)
-    logs = np.array([launches.mean() for launches in several])
-    variances = np.array([squared_standard_error(launches) for launches in several])
+            several[name] = launches
+    kinds: dict[str, Speedup] = {}
+    means, variances = [], []
+    for names in group_by_kind({name: machines[name] for name in several}):
+        squared = [squared_standard_error(several[name]) + hosts.deviation**2 for name in names]
+        weights = 1 / np.maximum(squared, SMALLEST_VARIANCE)
+        means.append(np.average([several[name].mean() for name in names], weights=weights))
+        variances.append(1 / weights.sum())
+        half = t_quantile(hosts.freedom) * math.sqrt(variances[-1])
+        kinds[names[0]] = from_logs(float(means[-1]), half, launches=len(names), rounds=0)
+    more = len(means) > 1
     return BackendOnMachines(
         backend=backend,
         base=base,
         speedups=speedups,
-        spread=spread_of(logs, variances) if len(several) > 1 else None,
+        launches=several,
+        kinds=kinds,
+        spread=spread_of(np.array(means), np.array(variances), hosts.deviation) if more else None,
     )
 
 
-def spread_of(logs: Floats, variances: Floats) -> Spread:
-    """The random-effects mean of at least two machines, and what one more may show.
+def spread_of(logs: Floats, variances: Floats, host_deviation: float = 0.0) -> Spread:
+    """The random-effects mean of at least two kinds of machines, and what a host of one more may show.
 
     The variance between machines is Paule and Mandel's, the mean's interval Hartung and Knapp's: Student's t
     with machines - 1 degrees of freedom. Their factor of the standard error is 1 by the definition of that
@@ -154,8 +225,9 @@ def spread_of(logs: Floats, variances: Floats) -> Spread:
     Thompson & D. J. Spiegelhalter, Journal of the Royal Statistical Society A 172 (2009), 137-159.
 
     Args:
-        logs: of each machine's speed-up, shape (machines,).
-        variances: the squared standard error of each.
+        logs: of each kind's speed-up, shape (kinds,).
+        variances: the squared standard error of each, in which the spread of its hosts is.
+        host_deviation: the standard deviation of that, which one more host has, too.
     """
     count = len(logs)
     variances = np.maximum(variances, SMALLEST_VARIANCE)
@@ -163,15 +235,13 @@ def spread_of(logs: Floats, variances: Floats) -> Spread:
     weights = 1 / (variances + between)
     mean, squared_error = float(np.average(logs, weights=weights)), float(1 / weights.sum())
     half = t_quantile(count - 1) * math.sqrt(squared_error)
-    further = half_of_prediction(between, squared_error, count)
+    further = half_of_prediction(between + host_deviation**2, squared_error, count)
     return Spread(
-        machines=count,
         mean=math.exp(mean),
         low=math.exp(mean - half),
         high=math.exp(mean + half),
         predicted_low=None if further is None else math.exp(mean - further),
         predicted_high=None if further is None else math.exp(mean + further),
-        between=math.sqrt(between),
     )
 
 

@@ -42,7 +42,7 @@ class Method:
     message: str  # why it has none, or what else is to be said
     speedup: Speedup | None  # over the reference; None if there is none
     verdict: str | None  # of that
-    memory_mib: float | None  # its peak, as `MethodsStudy.with_libraries` says
+    memory_mib: float | None  # its peak
     memory_ratio: float | None  # of that to the reference's
     state_bytes: float | None  # of the optimizer, for each trained parameter
     loss_difference: float | None  # the largest relative one of the parity steps
@@ -81,7 +81,7 @@ class MethodsStudy:
 
     reference: str  # the baseline's name
     reference_mib: float | None  # its peak; None if it is not known
-    with_libraries: bool  # peaks are whole; else what lay there before the model is taken off
+    peak_column: str  # what its peaks are of
     reference_state_bytes: float | None  # of its optimizer, for each trained parameter
     methods: Sequence[Method]  # those that change one thing first, by what that is
     # the names of the backends, the baseline among them, that no other beats in speed and memory at the same
@@ -99,9 +99,7 @@ def find_methods(comparison: ComparisonResults) -> MethodsStudy | None:
     base = comparison.base
     if base is None or base.status != "ok":
         return None
-    with_libraries = not _knows_libraries(comparison)
-    base_mib = _peak(comparison, base, with_libraries)
-    methods = [_method(comparison, other, base, base_mib, with_libraries) for other in comparison.others]
+    methods = [_method(comparison, other, base) for other in comparison.others]
     methods.sort(
         key=lambda method: (
             len(method.changes),
@@ -121,26 +119,20 @@ def find_methods(comparison: ComparisonResults) -> MethodsStudy | None:
             least = memory
     return MethodsStudy(
         reference=base.backend,
-        reference_mib=base_mib,
-        with_libraries=with_libraries,
+        reference_mib=base.peak_mib,
+        peak_column=comparison.peak_column,
         reference_state_bytes=_state_bytes(comparison, base),
         methods=methods,
         front=front,
     )
 
 
-def _method(
-    comparison: ComparisonResults,
-    summary: BackendSummary,
-    base: BackendSummary,
-    base_mib: float | None,
-    with_libraries: bool,
-) -> Method:
+def _method(comparison: ComparisonResults, summary: BackendSummary, base: BackendSummary) -> Method:
     changes = [
         ChangedChoice(choice=factor, before=getattr(base, factor), after=getattr(summary, factor))
         for factor in changed_factors(base, summary)
     ]
-    mib = _peak(comparison, summary, with_libraries)
+    mib, base_mib = summary.peak_mib, base.peak_mib
     return Method(
         backend=summary.backend,
         changes=changes,
@@ -162,25 +154,6 @@ def _guided(changes: Sequence[ChangedChoice]) -> GuidedMethod | None:
         if method.choice == changes[0].choice and (not method.chosen or changes[0].after in method.chosen):
             return method
     return None
-
-
-def _knows_libraries(comparison: ComparisonResults) -> bool:
-    """Whether it is known of every backend what lay in memory before the model.
-
-    It is not on a GPU, nor in files from before schema 13: transformers imported a good part of the libraries
-    only with the model, unless another library had done so, and these 180 MiB counted as training's.
-    """
-    timed = comparison.rows[comparison.rows["round"].notna()]
-    return comparison.on_cpu and not timed.empty and bool(timed["host_runtime_mib"].notna().all())
-
-
-def _peak(comparison: ComparisonResults, summary: BackendSummary, with_libraries: bool) -> float | None:
-    """The peak of a backend in MiB: whole, or what training itself has."""
-    peak = comparison.peak_mib(summary)
-    if peak is None or with_libraries:
-        return peak
-    rows = comparison.rows[comparison.rows["backend"] == summary.backend]
-    return peak - float(rows["host_runtime_mib"].max())
 
 
 def _state_bytes(comparison: ComparisonResults, summary: BackendSummary) -> float | None:

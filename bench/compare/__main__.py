@@ -12,16 +12,25 @@ cannot be compared.
 import argparse
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console, RenderableType
 
+from bench.analysis.machines import HostSpread
 from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
-from bench.compare.differences import named_differences
-from bench.compare.other_machines import OtherMachines, look_at_other_machines, read_results
+from bench.compare.differences import are_of_one_host, named_differences
+from bench.compare.other_machines import (
+    OtherMachines,
+    estimate_host_spread,
+    look_at_other_machines,
+    read_results,
+    read_same_model,
+)
 from bench.compare.sources import (
     RESULTS,
     Pairing,
@@ -46,7 +55,7 @@ from bench.statistics.table_values import distinct_text
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
 
 MOST_SHOWN = 3
-"""New files, those that are gone, and regressions that are named; of the others only the number is."""
+"""New files, gone ones, regressions, and differences between hosts that are named, not only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +65,22 @@ class ComparedPair:
     changes: list[BackendChange]
     differences: list[str]
     command: str  # that measures the newer one again; empty if the file does not say
+    hosts: HostSpread | None = None  # how much hosts of the kind differ, if the two are not of the same one
 
     @property
     def is_worse(self) -> bool:
         """Whether something became worse beyond its tolerance."""
         return any(change.regressions for change in self.changes)
+
+    @property
+    def notes(self) -> list[str]:
+        """What stands below the table; between hosts, where much differs, only the first differences."""
+        if self.hosts is None:
+            return self.differences or ["nothing differs in the environment"]
+        judged = "not known to be the same host: judged is the change of each speed-up; its interval contains"
+        more = "; …" * (len(self.differences) > MOST_SHOWN)
+        named = "; ".join(self.differences[:MOST_SHOWN]) or "nothing"
+        return [f"{judged} {self.hosts}", f"also different: {named}{more}"]
 
     @property
     def has_numbers(self) -> bool:
@@ -161,7 +181,7 @@ def _run(options: argparse.Namespace) -> int:
     for title, old, now in compared.pairing.pairs:
         _compare_pair(title, old, now, tolerances, compared)
     if compared.pairing.new:
-        _look_at_other_machines(compared, folder)
+        _look_at_other_machines(compared, folder, tolerances)
     (_print_markdown if options.markdown else _print_for_terminal)(compared)
     return compared.status
 
@@ -170,12 +190,7 @@ def _compare_pair(
     title: str, old: ResultsFile, now: ResultsFile, tolerances: Mapping[str, float], compared: ComparedSources
 ) -> None:
     try:
-        base, new = old.read(), now.read()
-        pair = ComparedPair(
-            changes=compare(base, new, tolerances),
-            differences=named_differences(base, new),
-            command=distinct_text(new, "command"),
-        )
+        pair = _make_pair(old.read(), now.read(), tolerances, compared.base)
     except UserError as error:
         names_file = str(error).startswith((old.name, now.name))
         compared.refuse(error if names_file else f"{title}: {error}")
@@ -188,27 +203,42 @@ def _compare_pair(
         )
 
 
-def _look_at_other_machines(compared: ComparedSources, folder: str) -> None:
+def _make_pair(
+    base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float], source: Source
+) -> ComparedPair:
+    is_one_host = are_of_one_host(base, new)
+    hosts = None if is_one_host else estimate_host_spread(read_same_model(source, [new]))
+    return ComparedPair(
+        changes=compare(base, new, tolerances, hosts),
+        differences=named_differences(base, new),
+        command=distinct_text(new, "command"),
+        hosts=hosts,
+    )
+
+
+def _look_at_other_machines(compared: ComparedSources, folder: str, tolerances: Mapping[str, float]) -> None:
     names: dict[str, str] = {}
     try:
         names = find_machine_names(folder)
     except UserError as error:
         compared.refuse(error)
     new = read_results(compared.pairing.new, compared.refuse)
-    models = [distinct_text(results.rows, "model").replace('"', '""').encode() for results in new.values()]
-    same_model = {  # or a file that names it elsewhere: reading all takes a second
-        place: file
-        for place, file in compared.base.files.items()
-        if any(model in file.content for model in models)
-    }
-    known = read_results(same_model, lambda _: None)  # `make report` tells of damaged ones
+    known = read_same_model(compared.base, [results.rows for results in new.values()])
     for place, results in new.items():
-        compared.new[place] = look_at_other_machines(place, results, known, names)
+        others = look_at_other_machines(place, results, known, names)
+        compared.new[place] = others
+        if others.of_its_kind:
+            with suppress(
+                UserError
+            ):  # that they cannot be compared: it stands beside them, as on other machines
+                pair = _make_pair(known[others.of_its_kind].rows, results.rows, tolerances, compared.base)
+                if pair.has_numbers:
+                    compared.pairs[f"{place}, beside {others.of_its_kind}"] = pair
 
 
 def _print_markdown(compared: ComparedSources) -> None:
     for title, pair in compared.pairs_to_show.items():
-        print(render_markdown(title, pair.changes, pair.differences))
+        print(render_markdown(title, pair.changes, pair.notes))
     for place, others in compared.new.items():
         print(render_machines_in_markdown(place, others))
     base, pairing = compared.base, compared.pairing
@@ -225,13 +255,11 @@ def _print_for_terminal(compared: ComparedSources) -> None:
         if compared.pairing.unchanged and not compared.uncompared:  # else errors have said everything
             print(compared.answer)
         return
+    not_paired = [item for item in new.items() if f"{item[0]}, beside {item[1].of_its_kind}" not in pairs]
     parts: list[RenderableType] = [
-        *(
-            render_terminal(title, pair.changes, pair.differences)
-            for title, pair in compared.pairs_to_show.items()
-        ),
-        *(render_machines_for_terminal(*item) for item in islice(new.items(), MOST_SHOWN)),
-        *_count_more(len(new), "more new file", "; --markdown shows all"),
+        *(render_terminal(title, pair.changes, pair.notes) for title, pair in compared.pairs_to_show.items()),
+        *(render_machines_for_terminal(*item) for item in islice(not_paired, MOST_SHOWN)),
+        *_count_more(len(not_paired), "more new file", "; --markdown shows all"),
         *(f"{place} is gone: only {base} has it" for place in missing[:MOST_SHOWN]),
         *_count_more(len(missing), "more file", f" only {base} has"),
     ]

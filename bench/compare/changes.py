@@ -1,5 +1,6 @@
 """What has changed between two results files of the same workload on the same hardware, and what is worse."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import yaml  # type: ignore[import-untyped]
 
+from bench.analysis.machines import HostSpread
 from bench.compare.differences import changed_choices, refuse_unequal
 from bench.config.choices import CONF
 from bench.errors import UserError
@@ -37,16 +39,19 @@ class BackendChange:
     # ratio of the speed-ups over each file's own reference backend, new over base
     speedup_change: Speedup | None = None
     memory_change: Speedup | None = None  # ratio of the peaks of memory, new over base
-    verdict: str = ""  # of `ratio`
+    verdict: str = ""  # of `ratio`; between hosts of `speedup_change`
     regressions: tuple[str, ...] = ()  # the metrics that became worse beyond their tolerance, or `status`
 
 
-def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float]) -> list[BackendChange]:
+def compare(
+    base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float], hosts: HostSpread | None = None
+) -> list[BackendChange]:
     """The change of every backend of either file.
 
     Args:
         base, new: the tables of the two files.
         tolerances: a share such as 0.02 for each of `METRICS`.
+        hosts: how much hosts of a kind differ, if the files are not of one: only the speed-up is judged then.
 
     Raises:
         UserError: if they differ in workload or hardware, so that no ratio would mean anything.
@@ -54,7 +59,7 @@ def compare(base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, floa
     refuse_unequal(base, new)
     sides = [{summary.backend: summary for summary in summarise(rows)} for rows in (base, new)]
     names = dict.fromkeys([*sides[0], *sides[1]])
-    return [_change(name, base, new, sides, tolerances) for name in names]
+    return [_change(name, base, new, sides, tolerances, hosts) for name in names]
 
 
 def _change(
@@ -63,6 +68,7 @@ def _change(
     new: pd.DataFrame,
     sides: list[dict[str, BackendSummary]],
     tolerances: Mapping[str, float],
+    hosts: HostSpread | None,
 ) -> BackendChange:
     before, after = (side.get(name) for side in sides)
     ran, runs = (side is not None and side.status == "ok" for side in (before, after))
@@ -71,23 +77,29 @@ def _change(
             backend=name,
             base=_throughput(before),
             new=_throughput(after),
-            regressions=("status",) if ran and not runs else (),  # it failed now, or was not measured
+            # it failed now, or was not measured, which of another host means nothing
+            regressions=("status",) if ran and not runs and not (hosts and after is None) else (),
         )
     across_runs = partial(speedup_across_runs, stopped_by_width=stopped_by_width(base, new))
     blocks = [blocks_of(rows, name) for rows in (base, new)]
     ratio = across_runs(*(side.log_throughput() for side in blocks))
     # of each launch's highest block: a midmean over blocks would leave out what the table shows
     peaks = [[log.max(keepdims=True) for log in side.by_launch(np.log(side.peaks_mib()))] for side in blocks]
-    memory_change = across_runs(*peaks)
+    is_same_memory = blocks[0].peak_column == blocks[1].peak_column  # with pages of files, or without
+    memory_change = across_runs(*peaks) if is_same_memory else None
     speedup_change = None  # of the reference, and where the files have different references
     references = {str(rows["reference"].iloc[0]) for rows in (base, new)}
     same_reference = len(references) == 1 and not changed_choices(base, new, *references)
     if before.speedup and after.speedup and same_reference:  # the machine's drift cannot move it
-        speedup_change = across_runs(*(list(logs.values()) for logs in (before.log_ratios, after.log_ratios)))
+        speedup_change = across_runs(
+            *(list(logs.values()) for logs in (before.log_ratios, after.log_ratios)),
+            between=(hosts.deviation**2, hosts.freedom) if hosts else (0.0, math.inf),
+        )
+    judged, metric = (speedup_change, "speedup") if hosts else (ratio, "throughput")
     worse = {
-        "throughput": _has_fallen(ratio, tolerances["throughput"]),
+        "throughput": not hosts and _has_fallen(ratio, tolerances["throughput"]),
         "speedup": _has_fallen(speedup_change, tolerances["speedup"]),
-        "memory": _has_risen(memory_change, tolerances["memory"]),
+        "memory": not hosts and _has_risen(memory_change, tolerances["memory"]),
     }
     return BackendChange(
         backend=name,
@@ -96,7 +108,7 @@ def _change(
         ratio=ratio,
         speedup_change=speedup_change,
         memory_change=memory_change,
-        verdict=verdict(ratio, tolerances["throughput"]) if ratio else "",
+        verdict=verdict(judged, tolerances[metric]) if judged else "",
         regressions=tuple(metric for metric in METRICS if worse[metric]),
     )
 

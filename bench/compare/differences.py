@@ -6,7 +6,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.machine import environment
-from bench.machine.identity import describe_instruction_sets, find_processor_differences, name_processor
+from bench.machine.identity import describe_instruction_sets, name_processor
 from bench.report.words.formatting import one_line
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.backend_blocks import blocks_of
@@ -40,16 +40,20 @@ def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
         if not (both_largest and column in OF_OWN_BATCH)
         and set(base[column].dropna()) != set(new[column].dropna())
     ]
-    environments = latest_environment(base), latest_environment(new)
-    old, now = map(gpu_names, environments)
-    if old != now:
-        obstacles.append(f"gpu names ({old}, {now})")
+    kinds = [_describe_kind(latest_environment(rows)) for rows in (base, new)]
+    if len(set(kinds)) > 1:
+        obstacles.append(f"the kinds of machine ({'; '.join(kinds)})")
     if obstacles:
         raise UserError(
             f"these files cannot be compared, since {'; '.join(obstacles)} differ between base and "
             "new; measure both with the same workload on the same hardware"
         )
-    _refuse_another_cpu(*environments)
+
+
+def _describe_kind(environment: dict[str, Any]) -> str:
+    """What is equal for machines of one kind, in words: GPUs, CPU and instruction sets."""
+    words = [name_processor(environment), f"instruction sets {describe_instruction_sets(environment)}"]
+    return one_line(", ".join([*gpu_names(environment), *words]))
 
 
 def changed_choices(base: pd.DataFrame, new: pd.DataFrame, name: str) -> list[str]:
@@ -65,6 +69,12 @@ def changed_choices(base: pd.DataFrame, new: pd.DataFrame, name: str) -> list[st
     ]
 
 
+def are_of_one_host(base: pd.DataFrame, new: pd.DataFrame) -> bool:
+    """Whether both files say that they were measured on the same host; older ones do not say on which."""
+    hosts = {latest_environment(rows).get("host") for rows in (base, new)}
+    return len(hosts) == 1 and None not in hosts
+
+
 def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """What differs without forbidding the files' comparison, a line for each difference."""
     columns = [
@@ -78,8 +88,18 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         for name in dict.fromkeys(base["backend"])
         for words in changed_choices(base, new, name)
     ]
-    lines = [*choices, *_largest_batches(base, new), *columns, *environment.find_differences(old, now)]
-    return [one_line(line) for line in lines]
+    before, after = map(_describe_extent, (base, new))
+    extent = f"measured: {before}; now {after} (other settings, interrupted, or rows were deleted)"
+    lines = [*choices, *_largest_batches(base, new), *[extent] * (before != after), *columns]
+    return [one_line(line) for line in [*lines, *environment.find_differences(old, now)]]
+
+
+def _describe_extent(rows: pd.DataFrame) -> str:
+    """`4 launches, 32 rounds`, and of which backend there are fewer."""
+    timed = rows[rows["round"].notna()].drop_duplicates(["backend", "launch", "round"])
+    rounds = timed["backend"].value_counts()
+    fewer = [f"{count} of {name}" for name, count in rounds.items() if count < rounds.max()]
+    return ", ".join([f"{timed['launch'].nunique()} launches, {rounds.max()} rounds", *fewer])
 
 
 def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
@@ -95,15 +115,3 @@ def _largest_batches(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         for name in before
         if name in after and before[name] != after[name]
     ]
-
-
-def _refuse_another_cpu(base: dict[str, Any], new: dict[str, Any]) -> None:
-    """Refuse two files that are known to be of different CPUs, even if these bear the same name."""
-    differing = find_processor_differences(base, new)
-    if not differing:
-        return
-    words = f"base and new were measured on different CPUs, {name_processor(base)} and {name_processor(new)}"
-    if differing == ["instruction sets"]:
-        sets = (describe_instruction_sets(side) for side in (base, new))
-        words += f", with the instruction sets {' and '.join(sets)}"
-    raise UserError(one_line(words), "measure both on the same machine")

@@ -1,20 +1,15 @@
 """A result without an earlier version, beside what other machines found with the same comparison."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
+import pandas as pd
+
+from bench.analysis import machines
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.machines import SameComparison, backends_of, compare_machines, settings_of
-from bench.compare.sources import ResultsFile
+from bench.compare.sources import ResultsFile, Source
 from bench.errors import UserError
-from bench.machine.environment import find_differences
-from bench.report.words.formatting import one_line
-from bench.results.environment_cell import latest_environment
-
-OF_THE_MACHINE = ("cpu.", "gpus.", "memory_gib")
-"""Entries of an environment in which machines differ by what they are: the table has their names."""
-
-MOST_DIFFERENCES = 4  # settings or versions that are named; of the others only the number is
+from bench.statistics.table_values import distinct_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +17,9 @@ class OtherMachines:
     """What became of the search for a new result's like."""
 
     # the new result and those of other machines, the new one first; None if there is none
-    same: SameComparison | None = None
-    differences: list[str] = field(default_factory=list)  # what else differs, a line for each other machine
+    same: machines.SameComparison | None = None
     reason: str = ""  # why there is none
+    of_its_kind: str = ""  # the place of the result of another host of the same kind; empty if there is none
 
 
 def read_results(
@@ -51,28 +46,45 @@ def look_at_other_machines(
         known: committed comparisons of all machines, by place.
         names: of machines, by folder.
     """
-    settings = settings_of(new)
+    settings = machines.settings_of(new)
     if not settings:
         return OtherMachines(reason=f"{new.reference}, its reference, was not timed, so it has no speed-up")
     others = {other: results for other, results in known.items() if _machine_of(other) != _machine_of(place)}
     shared = {
         other: number
         for other, results in others.items()
-        if settings_of(results) == settings and (number := _count_shared(new, results))
+        if machines.settings_of(results) == settings and (number := _count_shared(new, results))
     }
     best: dict[str, ComparisonResults] = {}  # of each machine that with most of the same backends
-    for other in sorted(shared, key=lambda other: (-shared[other], len(others[other].stem), other)):
+    ordered = sorted(shared, key=lambda other: (-shared[other], len(others[other].stem), other))
+    for other in ordered:
         best.setdefault(names.get(_machine_of(other), _machine_of(other)), others[other])
     here = f"here: {names.get(_machine_of(place), _machine_of(place)) or 'this machine'}"
-    same = compare_machines({here: new, **best})
+    same = machines.compare_machines({here: new, **best}, hosts=estimate_host_spread(known))
     backends = [backend for backend in same.backends if here in backend.speedups]
     if not backends:
         return OtherMachines(reason="no other machine has made this comparison")
-    differences = {machine: _differences(results, new) for machine, results in best.items()}
     return OtherMachines(
         same=replace(same, backends=backends),
-        differences=[f"{machine}: {words}" for machine, words in differences.items() if words],
+        of_its_kind=next((other for other in ordered if others[other].machine_key == new.machine_key), ""),
     )
+
+
+def read_same_model(base: Source, new: Iterable[pd.DataFrame]) -> dict[str, ComparisonResults]:
+    """The comparisons of BASE, by place, that have a model of the new ones; reading all takes a second."""
+    models = [distinct_text(rows, "model").replace('"', '""').encode() for rows in new]
+    files = {
+        name: file for name, file in base.files.items() if any(model in file.content for model in models)
+    }
+    return read_results(files, lambda _: None)  # `make report` tells of damaged ones
+
+
+def estimate_host_spread(known: Mapping[str, ComparisonResults]) -> machines.HostSpread:
+    """How much hosts of one kind differ, by comparisons that several of them have made."""
+    by_machine: dict[str, list[ComparisonResults]] = {}
+    for place, results in known.items():
+        by_machine.setdefault(_machine_of(place), []).append(results)
+    return machines.spread_between_hosts(machines.group_by_comparison(by_machine))
 
 
 def _machine_of(place: str) -> str:
@@ -82,13 +94,5 @@ def _machine_of(place: str) -> str:
 
 def _count_shared(new: ComparisonResults, other: ComparisonResults) -> int:
     """Return how many backends have speed-ups in both."""
-    theirs = backends_of(other)
-    return sum(theirs.get(name) == choices for name, choices in backends_of(new).items())
-
-
-def _differences(other: ComparisonResults, new: ComparisonResults) -> str:
-    """In what else two environments differ, in a line."""
-    found = find_differences(latest_environment(other.rows), latest_environment(new.rows), other_is="here")
-    lines = [one_line(line) for line in found if not line.startswith(OF_THE_MACHINE)]
-    more = [f"{len(lines) - MOST_DIFFERENCES} more"] if len(lines) > MOST_DIFFERENCES else []
-    return "; ".join([*lines[:MOST_DIFFERENCES], *more])
+    theirs = machines.backends_of(other)
+    return sum(theirs.get(name) == choices for name, choices in machines.backends_of(new).items())

@@ -8,7 +8,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from bench.analysis.machines import SameComparison
 from bench.closing import WIDTH
 from bench.compare.changes import BackendChange
 from bench.compare.other_machines import OtherMachines
@@ -19,10 +18,8 @@ from bench.report.pages.machines import machines_table, title_of
 from bench.report.render import markdown
 from bench.report.render.terminal import render_table
 from bench.report.words.formatting import MISSING, one_line, plural, ratio
-from bench.statistics.table_values import distinct_text
 
-MOST_MACHINES, MOST_BACKENDS = 6, 4
-"""Rows and columns of other machines' results in the terminal: a new result takes at most 40 lines."""
+MOST_BACKENDS = 4  # columns of other machines' results in the terminal
 
 
 def _verdict(change: BackendChange) -> blocks.Text:
@@ -45,14 +42,14 @@ COLUMNS: list[Column[BackendChange]] = [
 ]
 
 
-def render_terminal(title: str, changes: list[BackendChange], differences: list[str]) -> Group:
-    """The table of one pair of files and what differs between them, at most 100 columns wide."""
-    return _with_bullets(render_table(title, table(changes, COLUMNS)), _below_the_table(changes, differences))
+def render_terminal(title: str, changes: list[BackendChange], notes: list[str]) -> Group:
+    """The table of one pair of files and notes below it, at most 100 columns wide."""
+    return _with_bullets(render_table(title, table(changes, COLUMNS)), _below_the_table(changes, notes))
 
 
-def render_markdown(title: str, changes: list[BackendChange], differences: list[str]) -> str:
-    """The table of one pair of files and what differs between them, to paste into a pull request."""
-    below = Bullets(_below_the_table(changes, differences))
+def render_markdown(title: str, changes: list[BackendChange], notes: list[str]) -> str:
+    """The table of one pair of files and notes below it, to paste into a pull request."""
+    below = Bullets(_below_the_table(changes, notes))
     return markdown.render_markdown([Heading(title, 3), table(changes, COLUMNS), below])
 
 
@@ -60,22 +57,13 @@ def render_machines_for_terminal(title: str, others: OtherMachines) -> Group:
     """A new result and the same comparison on other machines, at most 100 columns wide."""
     if others.same is None:
         return Group(Text(f"{one_line(title)} is new: {others.reason}."))
-    machines, backends = others.same.machines, others.same.backends
-    same = SameComparison(machines=machines, backends=backends[:MOST_BACKENDS])
-    whole = machines_table(same)
-    shortened = replace(
-        whole, rows=[*whole.rows[: len(machines)][:MOST_MACHINES], *whole.rows[len(machines) :]]
-    )
-    left_out = [
-        f"and {plural(count - most, noun)}; --markdown shows all"
-        for count, most, noun in (
-            (len(machines), MOST_MACHINES, "more machine"),
-            (len(backends), MOST_BACKENDS, "more backend"),
-        )
-        if count > most
-    ]
+    same = replace(others.same, backends=others.same.backends[:MOST_BACKENDS])
+    more = len(others.same.backends) - MOST_BACKENDS
+    left_out = [f"and {plural(more, 'more backend')}; --markdown shows all"] * (more > 0)
     heading = f"{title}: {shorten(title_of(same), WIDTH, placeholder=' …')}"
-    return _with_bullets(render_table(heading, shortened), [*left_out, *_below_the_machines(others)])
+    return _with_bullets(
+        render_table(heading, machines_table(same)), [*left_out, *_below_the_machines(others)]
+    )
 
 
 def render_machines_in_markdown(title: str, others: OtherMachines) -> str:
@@ -91,25 +79,15 @@ def _with_bullets(grid: Table, lines: Iterable[str]) -> Group:
 
 
 def _below_the_machines(others: OtherMachines) -> list[str]:
-    """What is equal, what differs, and how to read the last rows."""
+    """How to read the rows."""
     assert others.same is not None
-    rows = next(iter(others.same.machines.values())).rows
-    threads, allocator, blas = (
-        distinct_text(rows, column) for column in ("threads_per_rank", "allocator", "blas")
-    )
-    predicted = [
-        backend
-        for backend in others.same.backends
-        if backend.spread and backend.spread.predicted_low is not None
-    ]
+    spreads = [backend.spread for backend in others.same.backends]
+    is_predicted = any(spread and spread.predicted_low is not None for spread in spreads)
     return [
-        f"no verdict, since machines differ; equal are workload, {plural(threads, 'thread')} a rank, "
-        f"allocator {allocator}, blas {blas}",
-        *(["one more machine lies within the last row's interval with 95 %"] if predicted else []),
-        *others.differences,
+        "no verdict, since machines differ",
+        *["one more machine lies within the last row's interval with 95 %"] * is_predicted,
     ]
 
 
-def _below_the_table(changes: list[BackendChange], differences: list[str]) -> list[str]:
-    notes = {c.ratio.note for c in changes if c.ratio and c.ratio.note}
-    return [*sorted(notes), *(differences or ["nothing differs in the environment"])]
+def _below_the_table(changes: list[BackendChange], notes: list[str]) -> list[str]:
+    return [*sorted({c.ratio.note for c in changes if c.ratio and c.ratio.note}), *notes]

@@ -117,5 +117,5 @@ def environment_settings(config: Config, backend: str | None = None) -> dict[str
 
 
 def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
-    """Return the environment of a stack, or of this process, as plain JSON: `environment.take`."""
-    return environment.take(environment_settings(config), stack)
+    """Return the environment of a stack, or of this process, as plain JSON, and the name of the host."""
+    return environment.take(environment_settings(config), stack) | {"host": config.machine}

@@ -51,6 +51,7 @@ class PhaseFigures(Answer, frozen=True, kw_only=True):
     cpu_clock_mhz: float | None
     cpu_throttles: int | None
     host_peak_bytes: int | None
+    host_anonymous_peak_bytes: int | None
     torch_peak_allocated_bytes: int | None
     torch_peak_reserved_bytes: int | None
     device_used_bytes: int | None
@@ -68,6 +69,7 @@ class Built(PhaseFigures, frozen=True, kw_only=True):
     trainable_parameters: int
     padding_share: float | None  # padded positions / all positions; None where samples have no length
     host_runtime_bytes: int | None  # of the rank's memory before there was a model
+    host_runtime_anonymous_bytes: int | None  # of it, without pages of files
     import_seconds: float  # of the phase, until all libraries were imported
     loaded_bytes: int  # of the files that training starts from: weights, or a device's artifacts
     weights: str  # what of a checkpoint was not used, and what was new for the task

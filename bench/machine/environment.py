@@ -15,7 +15,7 @@ from typing import Any
 from bench.errors import UserError
 from bench.machine.gpus import visible_gpus
 from bench.machine.hardware import memory_bytes
-from bench.machine.processor import describe_processor
+from bench.machine.processor import describe_processor, read_text
 from bench.machine.source_code import code_hash
 from bench.machine.variables import removed_variables, worker_variables
 from bench.setup import stacks
@@ -40,6 +40,22 @@ PASSED_ON = (
 
 SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
 """What the name of a variable contains that must never be recorded."""
+
+
+KERNEL_SETTINGS = {
+    "transparent_hugepage": "sys/kernel/mm/transparent_hugepage/enabled",
+    "transparent_hugepage_defrag": "sys/kernel/mm/transparent_hugepage/defrag",
+    "same_page_merging": "sys/kernel/mm/ksm/run",
+    "page_reclaim_by_access": "sys/module/damon_reclaim/parameters/enabled",
+    "numa_balancing": "proc/sys/kernel/numa_balancing",
+    "clocksource": "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "governor": "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "boost": "sys/devices/system/cpu/cpufreq/boost",
+    "no_turbo": "sys/devices/system/cpu/intel_pstate/no_turbo",
+    "smt": "sys/devices/system/cpu/smt/control",
+    "spectre_v2": "sys/devices/system/cpu/vulnerabilities/spectre_v2",
+}
+"""The file of each setting of the kernel that may move speed or memory, and that every user may read."""
 
 
 def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
@@ -72,11 +88,18 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
         "gpus": [{"name": gpu.name, "memory_gib": round(gpu.memory_total_bytes / 2**30, 1)} for gpu in gpus],
         "driver": gpus[0].driver if gpus else None,
         "kernel": platform.release(),
+        "kernel_settings": read_kernel_settings(),
         "libc": " ".join(platform.libc_ver()),
         "code": code_hash(),
         "variables": recorded_variables(os.environ, settings),
         "removed_variables": removed_variables(os.environ),
     }
+
+
+def read_kernel_settings(root: Path = Path("/")) -> dict[str, str]:
+    """The text of each file, or the word in brackets, which is chosen; what a kernel lacks is left out."""
+    texts = {name: read_text(root / place) for name, place in KERNEL_SETTINGS.items()}
+    return {name: re.sub(r".*\[(\w+)\].*", r"\1", text) for name, text in texts.items() if text is not None}
 
 
 def recorded_variables(base: Mapping[str, str], settings: dict[str, Any]) -> dict[str, str]:

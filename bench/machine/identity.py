@@ -1,7 +1,7 @@
 """Which machine this is: what its hardware says of itself, and the folder and name that its results have.
 
-Machines of different identity have different folders. Equal ones may still differ in speed, as two virtual
-machines of one kind do: `bench.analysis.machines` says by how much.
+Machines of equal identity are hosts of one kind. They still differ in speed (`bench.analysis.machines` says
+by how much), so each has a folder of its own. How hosts are told apart: docs/methodology.md, "Hosts".
 
 Two CPUs are the same only if vendor, family, model, stepping and instruction sets are. Where these are not
 recorded there is the marketing name alone, which several families share: it is never said that they are the
@@ -10,16 +10,18 @@ same as a CPU that is known.
 
 import functools
 import os
+import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from bench.errors import UserError
 from bench.machine.environment import digest
 from bench.machine.gpus import list_gpus, short_name
 from bench.machine.hardware import memory_bytes
-from bench.machine.processor import describe_processor
+from bench.machine.processor import describe_processor, read_text
 
 VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
 """Short, as far as makers do not call themselves so."""
@@ -46,6 +48,29 @@ def _gpu_names() -> tuple[str, ...]:
     return ()
 
 
+@functools.cache
+def identify_host(root: Path = Path("/")) -> str:
+    """This host among those of its kind, such as `3f2c91`: a salted hash of what a kernel shows.
+
+    Of ids that belong to the hardware, and the machine-id, which is copied with every image. Virtual machines
+    and containers that see no such ids have the boot id, which is new when they may have moved.
+    """
+    hardware = sorted(_hardware_ids(root)) if describe_processor(root)["virtual"] is False else []
+    boot = read_text(root / "proc/sys/kernel/random/boot_id") or platform.node()
+    ids = [*hardware, read_text(root / "etc/machine-id")] if hardware else [boot]
+    return digest(["training-backend-bench", *ids])[:6]
+
+
+def _hardware_ids(root: Path) -> Iterator[str]:
+    """Addresses of network cards that are neither radio nor USB, and serial numbers of NVMe disks."""
+    for card in root.glob("sys/class/net/*"):
+        is_wired = (card / "device").exists() and not (card / "wireless").exists()
+        if is_wired and "/usb" not in str(card.resolve()) and read_text(card / "addr_assign_type") == "0":
+            yield read_text(card / "address") or ""
+    for disk in root.glob("sys/class/nvme/nvme*"):
+        yield read_text(disk / "serial") or ""
+
+
 def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
     """The identity of the machine that an environment was taken on, as far as it tells."""
     cpu = environment["cpu"]
@@ -58,11 +83,13 @@ def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_folder(identity: Mapping[str, Any] | None = None) -> str:
-    """Return `amd-family25-model17-2-cores-1f3a`, or `8-h100-64-cores-9c0d`; of this machine if None.
+    """Return `amd-family25-model17-2-cores-1f3a`, or `8-h100-64-cores-9c0d`.
 
-    The last four digits are a hash of the whole identity.
+    The last four digits are a hash of the whole identity. Without an identity it is this host's folder, with
+    the host's own hash after that of its kind.
     """
-    identity = identify() if identity is None else identity
+    if identity is None:
+        return f"{name_folder(identify())}-{identify_host()}"
     cores = "-".join([str(identity["cores"]), "core" if identity["cores"] == 1 else "cores"])
     if gpus := identity["gpus"]:
         parts = [str(len(gpus)), *dict.fromkeys(map(short_name, gpus)), cores]
@@ -116,14 +143,6 @@ def processor_key(environment: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what is equal for environments of the same CPU, as far as they tell."""
     cpu = environment.get("cpu", {})
     return tuple(str(cpu.get(entry)) for entry in ("model", *IDENTITY))
-
-
-def find_processor_differences(environment: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return the words for what is known to differ between two CPUs; none if it may be the same one."""
-    names = {"model": "name", **{entry: entry.replace("_", " ") for entry in IDENTITY}}
-    sides = [each.get("cpu", {}) for each in (environment, other)]
-    values = {words: [cpu.get(entry) for cpu in sides] for entry, words in names.items()}
-    return [words for words, (left, right) in values.items() if None not in (left, right) and left != right]
 
 
 def describe_instruction_sets(environment: Mapping[str, Any]) -> str:

@@ -41,10 +41,11 @@ def describe_processor(root: Path = Path("/")) -> dict[str, Any]:
     Read below `root`: the kernel's list of processors, and sysfs' folders of cores, of memory nodes (NUMA)
     and of what the firmware calls the machine.
     """
-    text, cpus = _read(root / "proc/cpuinfo") or "", root / "sys/devices/system/cpu"
-    product = [_read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name")]
+    text, cpus = read_text(root / "proc/cpuinfo") or "", root / "sys/devices/system/cpu"
+    product = [read_text(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name")]
     identity = parse_cpuinfo(text)
     return identity | {
+        "microcode": _joined(_fields(text), "microcode"),
         "model": identity["model"] or platform.machine(),
         "cores": available_cores(),
         "caches": read_caches(cpus / "cpu0" / "cache"),
@@ -82,7 +83,7 @@ def parse_cpuinfo(text: str) -> dict[str, Any]:
 def read_caches(folder: Path) -> dict[str, int | None]:
     """Return the size of each of `CACHES` in KiB, from sysfs' folder about one core's caches."""
     sizes: dict[tuple[str | None, str | None], str | None] = {
-        (_read(index / "level"), _read(index / "type")): _read(index / "size")
+        (read_text(index / "level"), read_text(index / "type")): read_text(index / "size")
         for index in folder.glob("index[0-9]*")
     }
     return {name: _kib(sizes.get((str(level), kind))) for name, (level, kind) in CACHES.items()}
@@ -90,14 +91,14 @@ def read_caches(folder: Path) -> dict[str, int | None]:
 
 def count_threads_per_core(cpus: Path) -> int | None:
     """Return how many hardware threads share a core: 2 with SMT."""
-    siblings = _read(cpus / "cpu0" / "topology" / "thread_siblings_list")
+    siblings = read_text(cpus / "cpu0" / "topology" / "thread_siblings_list")
     ends = [[int(end) for end in part.split("-")] for part in (siblings or "").split(",") if part]
     return sum(part[-1] - part[0] + 1 for part in ends) or None  # of a list such as `0-1,8-9`
 
 
 def count_sockets(cpus: Path) -> int | None:
     """Return how many CPUs are plugged in; a kernel that does not know them numbers them -1."""
-    packages = {_read(path) for path in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
+    packages = {read_text(path) for path in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
     return len(packages) if packages and not packages & {"-1", None} else None
 
 
@@ -164,7 +165,8 @@ def _kib(size: str | None) -> int | None:
     return int(parts[1]) * {"K": 1, "M": 1024}[parts[2]] if parts else None
 
 
-def _read(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """The text of a file of the kernel, without the white space around it; None if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

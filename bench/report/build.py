@@ -13,12 +13,7 @@ from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
 from bench.report.content.blocks import Block, Link
 from bench.report.content.claims import judge_claims
-from bench.report.content.collection import (
-    Collection,
-    ReportedComparison,
-    collect,
-    with_distinct_titles,
-)
+from bench.report.content.collection import Collection, ReportedComparison, collect, with_distinct_titles
 from bench.report.content.models import find_settings
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.pages.claims import claims_page
@@ -71,7 +66,7 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     for machine, report in zip(machines, reports, strict=True):
         by_machine[names[machine.name]] = report.results
         if report.written:  # it may have nothing that a page shows
-            lines.append(machine_line(machine.name, name_machine(machine), report.answers))
+            lines.append(machine_line(machine.name, names[machine.name], report.answers))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
         for path in report.written:
             if path.name != HTML:

@@ -89,6 +89,9 @@ DTYPES = {
     "setup_host_peak_mib": REAL,  # highest rank or device, like all peaks
     "first_step_host_peak_mib": REAL,
     "host_peak_mib": REAL,  # of the block, like all peaks without another phase in their name
+    "setup_host_anonymous_peak_mib": REAL,  # of a rank's memory without pages of files: what training holds
+    "first_step_host_anonymous_peak_mib": REAL,
+    "host_anonymous_peak_mib": REAL,
     "setup_device_peak_mib": REAL,
     "first_step_device_peak_mib": REAL,
     "device_peak_mib": REAL,
@@ -98,6 +101,7 @@ DTYPES = {
     "torch_peak_allocated_mib": REAL,
     "torch_peak_reserved_mib": REAL,
     "host_runtime_mib": REAL,  # before there was a model: interpreter and all libraries; highest rank
+    "host_runtime_anonymous_mib": REAL,  # the same without pages of files
     "installed_mib": REAL,  # on disk, of all packages that a rank has imported after its first step
     "loaded_mib": REAL,  # of the files that training starts from: weights, or a device's artifacts
     "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
@@ -121,3 +125,9 @@ DTYPES = {
 """Every column in order, with its type in pandas: what is blank is NaN in REAL and NA in WHOLE."""
 
 COLUMNS = tuple(DTYPES)
+
+ADDED = (
+    *("setup_host_anonymous_peak_mib", "first_step_host_anonymous_peak_mib", "host_anonymous_peak_mib"),
+    "host_runtime_anonymous_mib",
+)
+"""Columns that files of before they were recorded lack; they are blank there."""

@@ -41,7 +41,7 @@ def name_machines(results: Path) -> dict[str, str]:
     short = {folder.name: _shorten(name_machine(folder)) for folder in list_machines(results)}
     names = list(short.values())
     return {
-        folder: name if names.count(name) == 1 else f"{name} {folder.rpartition('-')[2]}"
+        folder: name if names.count(name) == 1 else f"{name}, host {folder.rpartition('-')[2]}"
         for folder, name in short.items()
     }
 

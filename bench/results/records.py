@@ -43,7 +43,8 @@ class Phase:
     page_faults: tuple[int, ...]
     cpu_clock_mhz: tuple[float | None, ...]  # at the end; the fastest of the rank's cores
     cpu_throttles: tuple[int | None, ...]  # times that the rank's cores slowed down for heat
-    host_peak_bytes: tuple[int | None, ...]
+    host_peak_bytes: tuple[int | None, ...]  # pages of files, such as libraries, included
+    host_anonymous_peak_bytes: tuple[int | None, ...]  # without them
     torch_peak_allocated_bytes: tuple[int | None, ...]
     torch_peak_reserved_bytes: tuple[int | None, ...]
     device_used_bytes: tuple[int | None, ...]  # at the end, of the whole device
@@ -245,6 +246,7 @@ class Record:
     warm_up_settled: bool | None = None  # None: it has not ended
     blocks: tuple[Block, ...] = ()
     host_runtime_bytes: tuple[int | None, ...] = ()  # of each rank's memory before there was a model
+    host_runtime_anonymous_bytes: tuple[int | None, ...] = ()  # the same without pages of files
     import_seconds: tuple[float, ...] = ()  # of each rank's set-up, until there was a model
     loaded_bytes: int | None = None  # of the files that training starts from
     installed_bytes: int | None = None  # on disk, of all packages that a rank has imported

@@ -61,6 +61,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "cpu_throttles": _sum(block.cpu_throttles),
             "page_faults": sum(block.page_faults),
             "host_peak_mib": _highest_mib(block.host_peak_bytes),
+            "host_anonymous_peak_mib": _highest_mib(block.host_anonymous_peak_bytes),
             "device_peak_mib": _device_peak_mib(block, baseline),
             "device_process_mib": _highest_mib(block.device_process_bytes),
             "device_baseline_mib": _highest_mib(baseline),
@@ -103,6 +104,7 @@ def _phase_cells(record: Record) -> dict[str, Any]:
                 f"{name}_s": arithmetic.block_seconds(phase.seconds),
                 f"{name}_cpu_seconds": sum(phase.cpu_seconds),
                 f"{name}_host_peak_mib": _highest_mib(phase.host_peak_bytes),
+                f"{name}_host_anonymous_peak_mib": _highest_mib(phase.host_anonymous_peak_bytes),
                 f"{name}_device_peak_mib": _device_peak_mib(phase, _baseline(record)),
             }
     if record.first_step is not None:
@@ -218,6 +220,7 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         "optimizer_implementation": record.proof.get("optimizer", {}).get("implementation"),
         "checkpointing": int(work.checkpointing),
         "host_runtime_mib": _highest_mib(record.host_runtime_bytes),
+        "host_runtime_anonymous_mib": _highest_mib(record.host_runtime_anonymous_bytes),
         "installed_mib": _highest_mib([record.installed_bytes]),
         "loaded_mib": _highest_mib([record.loaded_bytes]),
         "predicted_weights_bytes": predicted and predicted.weights,

@@ -16,11 +16,18 @@ _LAUNCH_STRIDE = 2.0**26
 """Makes one number of launch and round: a launch has fewer rounds, and a float holds the largest exactly."""
 
 
-class BackendBlocks:
-    """One backend's rows in a comparison; `valid` has the blocks that count."""
+WITHOUT_FILES, WITH_FILES = "host_anonymous_peak_mib", "host_peak_mib"
+"""The peak of what training holds on the host, and that of all memory, in which libraries' files are."""
 
-    def __init__(self, rows: ColumnArrays) -> None:
-        self.rows = rows
+RUNTIME = {WITHOUT_FILES: "host_runtime_anonymous_mib", WITH_FILES: "host_runtime_mib"}
+"""By the column of a host's peaks, that of what was there before the model."""
+
+
+class BackendBlocks:
+    """One backend's rows in a comparison; `valid` has the blocks that count, `peak_column` its memory."""
+
+    def __init__(self, rows: ColumnArrays, peak_column: str) -> None:
+        self.rows, self.peak_column = rows, peak_column
         self.valid = rows.where(rows["status"] == "ok")
         self._log_throughput = np.log(self.valid["samples_per_s"])
 
@@ -38,9 +45,8 @@ class BackendBlocks:
         return list(_split_by_launch(self.valid["launch"][known], values[known]).values())
 
     def peaks_mib(self) -> Floats:
-        """The peak of each valid block that counts: the device's where there is one, else the host's."""
-        on_cpu = (self.valid["device"] == "cpu").any()
-        return self.valid["host_peak_mib" if on_cpu else "device_peak_mib"]
+        """The peak of memory of each valid block."""
+        return self.valid[self.peak_column]
 
     def speedup_over(self, base: "BackendBlocks") -> Speedup | None:
         """The speed-up over another backend; None without common rounds."""
@@ -79,15 +85,24 @@ class BackendBlocks:
 def blocks_of(rows: pd.DataFrame, backend: str) -> BackendBlocks:
     """The blocks of one backend of a comparison; none if it is not there."""
     cells = ColumnArrays(rows)
-    return BackendBlocks(cells.where(cells["backend"] == backend))
+    return BackendBlocks(cells.where(cells["backend"] == backend), find_peak_column(cells))
 
 
 def blocks_by_backend(cells: ColumnArrays) -> dict[str, BackendBlocks]:
     """The blocks of each backend of a comparison, in order of appearance."""
+    column = find_peak_column(cells)
     return {
-        str(name): BackendBlocks(cells.where(cells["backend"] == name))
+        str(name): BackendBlocks(cells.where(cells["backend"] == name), column)
         for name in dict.fromkeys(cells["backend"])
     }
+
+
+def find_peak_column(cells: ColumnArrays) -> str:
+    """The column of a comparison's peaks: a device's, of what training holds, or, in older files, of all."""
+    valid = cells.where(cells["status"] == "ok")
+    if not (valid["device"] == "cpu").any():
+        return "device_peak_mib"
+    return WITH_FILES if np.isnan(valid[WITHOUT_FILES]).any() else WITHOUT_FILES
 
 
 def at_reference_precision(cells: ColumnArrays) -> ColumnArrays:
@@ -116,8 +131,7 @@ class MemoryParts:
     """A peak, divided; MiB of the rank or device that has most.
 
     The peak and `runtime` are measured, the next three are predicted (bench.results.prediction), and `rest`
-    is what remains: activations, buffers, fragments. On a host some of the libraries' pages may be paged out
-    again, so `rest` is a difference, no measurement.
+    is what remains: activations, buffers, fragments: a difference, no measurement.
     """
 
     runtime: float | None
@@ -125,33 +139,26 @@ class MemoryParts:
     gradients: float
     optimizer: float
     rest: float
-    with_libraries: bool = False  # `rest` has the host's libraries, too, since what they took is not known
 
 
 def divide_peak(blocks: BackendBlocks) -> MemoryParts | None:
     """Divide the highest peak of at least one valid block.
 
-    None if the peak or the number of parameters is unknown, or if the parts add up to more than the peak.
+    None if the peak, what was there before the model on a host, or the number of parameters is unknown, or if
+    the parts add up to more than the peak.
     """
     valid, peak = blocks.valid, highest(blocks.peaks_mib())
-    on_cpu = valid["device"][0] == "cpu"
+    before_model = RUNTIME.get(blocks.peak_column)
     sizes = [highest(valid[f"predicted_{part}_bytes"]) for part in ("weights", "gradients", "optimizer")]
     predicted = [mib(size) for size in sizes if size is not None]
-    if peak is None or len(predicted) < len(sizes):
+    runtime = highest(valid[before_model]) if before_model else None
+    if peak is None or len(predicted) < len(sizes) or (before_model and runtime is None):
         return None
-    runtime = highest(valid["host_runtime_mib"]) if on_cpu else None
     rest = peak - sum(predicted) - (runtime or 0.0)
     if rest < 0:
         return None
     weights, gradients, optimizer = predicted
-    return MemoryParts(
-        runtime=runtime,
-        weights=weights,
-        gradients=gradients,
-        optimizer=optimizer,
-        rest=rest,
-        with_libraries=on_cpu and runtime is None,
-    )
+    return MemoryParts(runtime=runtime, weights=weights, gradients=gradients, optimizer=optimizer, rest=rest)
 
 
 def _geometric_mean(launches: Sequence[Floats]) -> float:

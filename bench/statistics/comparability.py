@@ -10,16 +10,8 @@ from bench.results.environment_cell import environment_differences
 MUST_EQUAL = (
     *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths"),
     *("batch_rule", "global_batch", "seq_len", "memory_limit_gib"),
-    *(
-        "device",
-        "nodes",
-        "link_gbit_per_s",
-        "world_size",
-        "threads_per_rank",
-        "cores_per_rank",
-        "allocator",
-        "blas",
-    ),
+    *("device", "nodes", "link_gbit_per_s", "world_size", "threads_per_rank", "cores_per_rank"),
+    *("allocator", "blas"),
 )
 """Columns in which a backend must equal the reference before a speed-up may be printed.
 

@@ -96,7 +96,7 @@ def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = 
     sample = middles if several else launches[0]
     half_log = half_interval(sample, stopped_by_width) if len(sample) > 1 else None
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
-    return _speedup(float(middles.mean()), half_log, len(middles), rounds, note)
+    return from_logs(float(middles.mean()), half_log, len(middles), rounds, note)
 
 
 def half_interval(sample: Floats, stopped_by_width: bool = False) -> float:
@@ -138,7 +138,11 @@ def _midmean_weights(count: int) -> Floats:
 
 
 def speedup_across_runs(
-    base: Sequence[Floats], new: Sequence[Floats], *, stopped_by_width: bool = False
+    base: Sequence[Floats],
+    new: Sequence[Floats],
+    *,
+    stopped_by_width: bool = False,
+    between: tuple[float, float] = (0.0, math.inf),
 ) -> Speedup | None:
     """Ratio of `new` over `base`, logs from two files that were not measured together.
 
@@ -150,16 +154,22 @@ def speedup_across_runs(
         base: logs of samples/s, or of speed-ups, an array of shape (rounds,) per launch.
         new: logs of the other file.
         stopped_by_width: as in `speedup_of_launches`, for either side.
+        between: the variance of one host's logs among those of its kind, and its degrees of freedom, where
+            the sides were measured on two hosts.
     """
     if not base or not new:
         return None
     sides = [(-1.0, launch_midmeans(base)), (1.0, launch_midmeans(new))]
-    speedup = combine_samples(sides, stopped_by_width)
+    speedup = combine_samples(sides, stopped_by_width, between=(2 * between[0], between[1]))
     note = "" if speedup.low is not None else "single launch on one side: no interval across runs"
     return replace(speedup, rounds=min(sum(map(len, side)) for side in (base, new)), note=note)
 
 
-def combine_samples(samples: Sequence[tuple[float, Floats]], stopped_by_width: bool = False) -> Speedup:
+def combine_samples(
+    samples: Sequence[tuple[float, Floats]],
+    stopped_by_width: bool = False,
+    between: tuple[float, float] = (0.0, math.inf),
+) -> Speedup:
     """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
 
     Welch and Satterthwaite's degrees of freedom, as in `speedup_across_runs`. A sample of one value has no
@@ -169,18 +179,21 @@ def combine_samples(samples: Sequence[tuple[float, Floats]], stopped_by_width: b
     Args:
         samples: a weight and the values, an array of shape (launches,), for each.
         stopped_by_width: as in `speedup_of_launches`.
+        between: a variance that comes on top of that of the samples, and its degrees of freedom.
     """
     centre = sum(weight * float(values.mean()) for weight, values in samples)
     fewest = min(len(values) for _, values in samples)
     total_rounds = sum(len(values) for _, values in samples)
     if fewest < 2:
-        return _speedup(centre, None, fewest, total_rounds, "single launch on one side: no interval")
+        return from_logs(centre, None, fewest, total_rounds, "single launch on one side: no interval")
     errors = [weight**2 * squared_standard_error(values) for weight, values in samples]
-    total = sum(errors)
+    total = sum(errors) + between[0]
     if total == 0:
-        return _speedup(centre, 0.0, fewest, total_rounds)
-    freedom = total**2 / sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
-    return _speedup(centre, t_quantile(freedom, stopped_by_width) * math.sqrt(total), fewest, total_rounds)
+        return from_logs(centre, 0.0, fewest, total_rounds)
+    each = sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
+    each += between[0] ** 2 / between[1]
+    freedom = total**2 / each if each else math.inf
+    return from_logs(centre, t_quantile(freedom, stopped_by_width) * math.sqrt(total), fewest, total_rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:
@@ -201,7 +214,7 @@ def verdict(speedup: Speedup, margin: float) -> str:
     return "inconclusive"
 
 
-def _speedup(centre: float, half_log: float | None, launches: int, rounds: int, note: str = "") -> Speedup:
+def from_logs(centre: float, half_log: float | None, launches: int, rounds: int, note: str = "") -> Speedup:
     """A speed-up from a mean of logs and half of its interval's width, in logs; None: no interval."""
     low = high = None
     if half_log is not None:

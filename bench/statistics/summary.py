@@ -57,9 +57,8 @@ class BackendSummary:
     # over the comparison's best PyTorch; None for that, and if it is the reference
     over_best: Speedup | None = None
     is_best_pytorch: bool = False
-    host_peak_mib: float | None = None  # highest rank and block
-    device_peak_mib: float | None = None  # highest device and block
-    memory_parts: MemoryParts | None = None  # of the peak: the device's where there is one
+    peak_mib: float | None = None  # of memory, as `find_peak_column` says; highest rank or device, and block
+    memory_parts: MemoryParts | None = None  # of the peak
     setup_s: float | None = None
     first_step_s: float | None = None
     break_even_steps: int | None = None
@@ -120,8 +119,7 @@ def _summarise_alone(blocks: BackendBlocks, same_precision: ColumnArrays) -> Bac
         **names,
         micro_batch=int(valid["micro_batch"][0]),
         samples_per_s=blocks.samples_per_s(),
-        host_peak_mib=highest(valid["host_peak_mib"]),
-        device_peak_mib=highest(valid["device_peak_mib"]),
+        peak_mib=highest(blocks.peaks_mib()),
         memory_parts=divide_peak(blocks),
         setup_s=blocks.median_over_launches("setup_s"),
         first_step_s=blocks.median_over_launches("first_step_s"),

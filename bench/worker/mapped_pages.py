@@ -15,10 +15,8 @@ from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PRESENT = re.compile(rb"[\x80-\xff]+")  # bit 63 of the entries of /proc/self/pagemap, by their last bytes
-_POPULATE_READ, _POPULATE_WRITE = (
-    22,
-    23,
-)  # linux/mman.h, since Linux 5.14; before, a rank's memory begins smaller
+# linux/mman.h, since Linux 5.14; before, a rank's memory begins smaller
+_POPULATE_READ, _POPULATE_WRITE = 22, 23
 
 
 @dataclass(frozen=True)

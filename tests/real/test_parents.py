@@ -180,12 +180,12 @@ def test_the_peak_of_a_forked_process_begins_with_what_it_has(tmp_path: Path) ->
     """Not with its parent's: a rank's set-up is measured from its start on."""
     script = """
 import os
-from bench.machine.telemetry.host_memory import host_peak_bytes
+from bench.machine.telemetry.host_memory import read_host_memory
 large = bytearray(os.urandom(1 << 20)) * 300
 del large
-before = host_peak_bytes()
+before = read_host_memory().peak
 if os.fork() == 0:
-    print(before - host_peak_bytes(), flush=True)
+    print(before - read_host_memory().peak, flush=True)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.machine.environment import hash_environment
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.model_facts import ModelFacts
 from bench.results.records import Block, LaunchStage, Phase, Record, WarmUp, Workload
@@ -13,6 +14,7 @@ from bench.results.records import Block, LaunchStage, Phase, Record, WarmUp, Wor
 MIB = 2**20
 
 ENVIRONMENT: dict[str, Any] = {
+    "host": "here",
     "packages": {
         "torch": "2.6.0",
         "transformers": "4.49.0",
@@ -122,6 +124,7 @@ def _figures(seconds: tuple[float, ...]) -> dict[str, Any]:
         "cpu_clock_mhz": (None, None),
         "cpu_throttles": (None, None),
         "host_peak_bytes": (400 * MIB, 500 * MIB),
+        "host_anonymous_peak_bytes": (None, None),  # as in older files
         "torch_peak_allocated_bytes": (None, None),
         "torch_peak_reserved_bytes": (None, None),
         "device_used_bytes": (None, None),
@@ -177,9 +180,8 @@ def record(backend: str = "pytorch", launch: int = 1, **changes: Any) -> Record:
         "loss_difference": 0.0 if backend == "pytorch" else 1e-6,
         "config_hash": "c0ffee",
         "environment": ENVIRONMENT,
-        "environment_hash": "5eed",
-    }
-    return Record(**figures | changes)
+    } | changes
+    return Record(**{"environment_hash": hash_environment(figures["environment"])} | figures)
 
 
 def failed(backend: str, status: str, message: str, launch: int = 1, **changes: Any) -> Record:
@@ -207,7 +209,8 @@ def _blocks(rounds: list[float], place: int) -> tuple[Block, ...]:
 def with_environment(records: list[Record], **changes: Any) -> list[Record]:
     """The same records measured in a changed environment."""
     environment = {**ENVIRONMENT, **changes}
-    return [dataclasses.replace(one, environment=environment) for one in records]
+    hashed = hash_environment(environment)
+    return [dataclasses.replace(one, environment=environment, environment_hash=hashed) for one in records]
 
 
 def noisy_seconds(base: float, seed: int, noise: float = 0.003) -> list[list[float]]:

@@ -89,7 +89,13 @@ class FakeTraining:
     imported_at = 0.0
     facts: dict[str, Any] = {  # noqa: RUF012
         **{"attention": "eager", "parameters": 1000, "trainable_parameters": 1000, "padding_share": 0.25},
-        **{"host_runtime_bytes": 50 << 20, "loaded_bytes": 4000, "weights": "", "library": "torch"},
+        **{
+            "host_runtime_bytes": 50 << 20,
+            "host_runtime_anonymous_bytes": 40 << 20,
+            "loaded_bytes": 4000,
+            "weights": "",
+            "library": "torch",
+        },
     }
     absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
 
@@ -263,6 +269,7 @@ class FakeGroup:
                     trainable_parameters=1000,
                     padding_share=0.25,
                     host_runtime_bytes=50 << 20,
+                    host_runtime_anonymous_bytes=40 << 20,
                     import_seconds=1.5,
                     loaded_bytes=4000,
                     weights="",
@@ -373,6 +380,7 @@ class FakeGroup:
             "cpu_clock_mhz": None,
             "cpu_throttles": None,
             "host_peak_bytes": 200 << 20,
+            "host_anonymous_peak_bytes": 150 << 20,
             "torch_peak_allocated_bytes": None,
             "torch_peak_reserved_bytes": None,
             "device_used_bytes": None,

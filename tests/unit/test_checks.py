@@ -1,5 +1,7 @@
 """Results files that are refused, with the reason and the remedy."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,40 @@ def test_another_schema_version_is_named(saved: Path) -> None:
     header, first, *rest = lines(saved)
     saved.write_text(header + "99" + first[len(str(SCHEMA_VERSION)) :] + "".join(rest))
     assert f"has schema version 99, this harness reads {SCHEMA_VERSION}" in refused(saved)
+
+
+CONTENTS: dict[str, tuple[Callable[[str], str | bytes], str, str]] = {
+    "byte order mark": (lambda text: "\ufeff" + text, "a spreadsheet", "open only a copy"),
+    "semicolons": (lambda text: text.replace(",", ";"), "a spreadsheet", "open only a copy"),
+    "both": (lambda text: "\ufeff" + text.replace(",", ";"), "a spreadsheet", "open only a copy"),
+    "tabs": (lambda text: text.replace(",", "\t"), "a spreadsheet", "open only a copy"),
+    "UTF-16": (lambda text: text.encode("utf-16"), "a spreadsheet", "open only a copy"),
+    "joined": (lambda text: text + text, "two files joined", "as two"),
+    "joined at once": (lambda text: text.partition("\n")[0] + "\n" + text, "two files joined", "as two"),
+    "joined without header": (lambda text: text + text.partition("\n")[2], "is there twice", "as two"),
+    "conflict": (lambda text: text + "<<<<<<< HEAD\n", "a conflict", "git checkout --ours"),
+}
+"""What other programs make of a results file, what is said of it, and the remedy."""
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_what_another_program_made_of_a_file_is_said_with_its_remedy(saved: Path, name: str) -> None:
+    change, words, remedy = CONTENTS[name]
+    content = change(saved.read_text(encoding="utf-8"))
+    saved.write_bytes(content if isinstance(content, bytes) else content.encode())
+    message = refused(saved)
+    assert words in message
+    assert remedy in message
+    assert "measure it again" not in message
+
+
+@pytest.mark.parametrize("changed", ['""host"":""there""', '""threads"":2', '""numpy"":""2.2.7""'])
+def test_an_environment_that_its_hash_does_not_fit_is_refused(saved: Path, changed: str) -> None:
+    key = changed.partition(":")[0]
+    text, found = re.subn(rf"{key}:[^,}}]*", changed, saved.read_text(encoding="utf-8"), count=1)
+    assert found or key == '""threads""'
+    saved.write_text(text if found else text.replace('"{', '"{' + changed + ",", 1))
+    assert "an environment is not the one that environment_hash was made of" in refused(saved)
 
 
 def test_rows_of_two_comparisons_are_refused(saved: Path) -> None:

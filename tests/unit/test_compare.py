@@ -5,10 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from bench.compare.__main__ import main
 from bench.compare.changes import compare
+from bench.compare.differences import named_differences
+from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.compared import line_of
 from tests.support.factories import (
@@ -21,7 +24,7 @@ from tests.support.factories import (
     with_environment,
     workload,
 )
-from tests.support.result_files import table_of_records, write_records
+from tests.support.result_files import table_of_records, write_records, write_rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -196,21 +199,20 @@ def test_single_launches_cannot_be_compared_across_runs(pair: Compare) -> None:
         ({"workload": workload(attention="sdpa")}, "attention (eager, sdpa)"),
         (
             {"environment": ENVIRONMENT | {"cpu": {"model": "Other CPU"}}},
-            "different CPUs, Example CPU (Example family 7, model 3, stepping 1) and Other CPU (family and "
-            "model not recorded); measure both on the same machine.",
+            "the kinds of machine (Example CPU (Example family 7, model 3, stepping 1), instruction sets avx "
+            "avx2 fma; Other CPU (family and model not recorded), instruction sets not recorded)",
         ),
         (
             {"environment": ENVIRONMENT | {"cpu": ENVIRONMENT["cpu"] | {"family": 8, "model_number": 2}}},
-            "different CPUs, Example CPU (Example family 7, model 3, stepping 1) and Example CPU (Example "
-            "family 8, model 2, stepping 1); measure both on the same machine.",
+            "Example CPU (Example family 8, model 2, stepping 1), instruction sets avx avx2 fma) differ",
         ),
         (
             {"environment": ENVIRONMENT | {"cpu": ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}}},
-            "with the instruction sets avx avx2 fma and avx2; measure both on the same machine.",
+            "model 3, stepping 1), instruction sets avx2) differ between base and new",
         ),
         (
             {"environment": ENVIRONMENT | {"gpus": [{"name": "H200"}]}},
-            "gpu names ([], ['H200'])",
+            "stepping 1), instruction sets avx avx2 fma; H200, Example CPU",
         ),
     ],
 )
@@ -262,6 +264,39 @@ def test_memory_is_that_of_each_launch_s_highest_block() -> None:
     assert change.memory_change is not None
     assert change.memory_change.ratio == pytest.approx(1.5, rel=1e-12)
     assert change.regressions == ("memory",)
+
+
+def test_memory_with_pages_of_files_is_never_compared_with_memory_without_them() -> None:
+    base = table_of_records(comparison({"pytorch": [[2.0] * 8, [2.0] * 8]}))
+    new = base.assign(host_peak_mib=base["host_peak_mib"] * 1.5, host_anonymous_peak_mib=100.0)
+    (change,) = compare(base, new, TOLERANCES)
+    assert change.memory_change is None
+    (change,) = compare(base.assign(host_anonymous_peak_mib=80.0), new, TOLERANCES)
+    assert change.memory_change is not None
+    assert change.memory_change.ratio == pytest.approx(1.25, rel=1e-12), "libraries' pages do not count"
+
+
+MISSING_ROWS: dict[str, tuple[Callable[[pd.DataFrame], Any], str]] = {
+    "half of the rounds": (lambda rows: rows["round"] <= 2, "3 launches, 6 rounds"),
+    "half of the launches": (lambda rows: rows["launch"] <= 2, "2 launches, 10 rounds"),
+    "cut off at a row's end": (lambda rows: rows.index < 27, "3 launches, 15 rounds, 12 of ortmodule"),
+    "in the middle": (lambda rows: rows["round"] + rows["launch"] != 4, "3 launches, 12 rounds"),
+    "of one backend": (
+        lambda rows: (rows["backend"] == "pytorch") | (rows["launch"] < 3),
+        "3 launches, 15 rounds, 10 of ortmodule",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISSING_ROWS)
+def test_rows_that_are_missing_are_said(pair: Compare, tmp_path: Path, name: str) -> None:
+    keep, words = MISSING_ROWS[name]
+    pair(two_backends(), two_backends())
+    rows = csv_files.read(tmp_path / "new.csv")
+    write_rows(tmp_path / "new.csv", rows.loc[keep(rows)].to_dict("records"))
+    found = named_differences(csv_files.read(tmp_path / "base.csv"), csv_files.read(tmp_path / "new.csv"))
+    known = "measured: 3 launches, 15 rounds; now "
+    assert f"{known}{words} (other settings, interrupted, or rows were deleted)" in found
 
 
 def test_markdown_holds_the_same_for_a_pull_request(pair: Compare) -> None:

@@ -1,27 +1,41 @@
 """How far machines lie apart: published examples, machines that are equal, and too few of them."""
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.machines import (
+    BackendOnMachines,
+    HostSpread,
+    SameComparison,
     group_by_comparison,
+    group_by_kind,
     half_of_prediction,
     settings_of,
+    spread_between_hosts,
     spread_of,
     variance_between,
 )
-from bench.report.pages.machines import machines_page
+from bench.report.pages.machines import machines_page, machines_table
 from bench.report.render.markdown import render_markdown
 from bench.results import csv_files
 from bench.results.machines import list_machines
 from bench.results.records import Record
 from bench.setup.checkout import ROOT
-from tests.support.factories import comparison, noisy_seconds, two_backends, workload
+from tests.support.factories import (
+    ENVIRONMENT,
+    comparison,
+    noisy_seconds,
+    two_backends,
+    with_environment,
+    workload,
+)
 from tests.support.git import copy_committed
 from tests.support.result_files import table_of_records
 
@@ -45,7 +59,7 @@ def test_mean_and_standard_error_are_those_that_metafor_finds_for_it() -> None:
     """`rma(y, v, method="PM")` of R's metafor, as statsmodels' tests quote it."""
     shift = 62.0  # else the ratio of a logarithm of 62 has too few digits left
     spread = spread_of(KACKER - shift, KACKER_VARIANCES)
-    assert spread.between**2 == pytest.approx(0.705395309224248, rel=1e-6)
+    assert variance_between(KACKER - shift, KACKER_VARIANCES) == pytest.approx(0.705395309224248, rel=1e-6)
     assert math.log(spread.mean) + shift == pytest.approx(62.4076199113286, abs=1e-7)
     half = float(scipy.stats.t.ppf(0.975, 8)) * 0.338030602684471
     assert math.log(spread.high / spread.low) / 2 == pytest.approx(half, rel=1e-6)
@@ -64,8 +78,9 @@ def test_the_prediction_is_that_of_a_published_example() -> None:
 
 
 def test_equal_machines_have_no_variance_between_them() -> None:
-    spread = spread_of(np.full(4, math.log(1.1)), np.full(4, 0.01**2))
-    assert spread.between == 0
+    logs, variances = np.full(4, math.log(1.1)), np.full(4, 0.01**2)
+    spread = spread_of(logs, variances)
+    assert variance_between(logs, variances) == 0
     assert spread.mean == pytest.approx(1.1)
     assert spread.predicted_high is not None
     assert math.log(spread.predicted_high / 1.1) == pytest.approx(float(scipy.stats.t.ppf(0.975, 2)) * 0.005)
@@ -73,7 +88,7 @@ def test_equal_machines_have_no_variance_between_them() -> None:
 
 def test_of_two_machines_nothing_is_predicted() -> None:
     spread = spread_of(np.log([1.0, 1.1]), np.full(2, 0.01**2))
-    assert (spread.machines, spread.predicted_low, spread.predicted_high) == (2, None, None)
+    assert (spread.predicted_low, spread.predicted_high) == (None, None)
     assert spread.low < 1.0 < 1.1 < spread.high
 
 
@@ -81,7 +96,7 @@ def test_three_machines_of_one_kind_whose_intervals_exclude_each_other() -> None
     logs, highs = np.log([0.955, 1.010, 1.065]), np.log([0.975, 1.036, 1.074])
     variances = ((highs - logs) / float(scipy.stats.t.ppf(0.975, 3))) ** 2
     spread = spread_of(logs, variances)
-    assert spread.between == pytest.approx(0.055, abs=0.002)
+    assert math.sqrt(variance_between(logs, variances)) == pytest.approx(0.055, abs=0.002)
     assert spread.predicted_low is not None
     assert spread.predicted_low < 0.6  # three machines say little about a fourth
 
@@ -92,8 +107,8 @@ def test_three_machines_of_one_kind_whose_intervals_exclude_each_other() -> None
 def test_each_machine_has_a_row_and_the_shortest_name_of_several_counts() -> None:
     by_machine = {
         "one": [results(two_backends(1, ort=1.0), "longer-name"), results(two_backends(2), "name")],
-        "two": [results(two_backends(3))],
-        "three": [results(two_backends(4))],
+        "two": [results(of_kind(8, two_backends(3)))],
+        "three": [results(of_kind(9, two_backends(4)))],
     }
     (same,) = group_by_comparison(by_machine)
     (ort,) = same.backends
@@ -101,7 +116,65 @@ def test_each_machine_has_a_row_and_the_shortest_name_of_several_counts() -> Non
     assert list(ort.speedups) == ["one", "two", "three"]
     assert ort.speedups["one"].ratio == pytest.approx(2.0 / 1.5, rel=0.01)
     assert ort.spread is not None
-    assert ort.spread.machines == 3
+    assert ort.spread.predicted_low is not None, "of three kinds"
+
+
+def of_kind(family: int, records: list[Record]) -> list[Record]:
+    """The same on another kind of machine."""
+    return with_environment(records, cpu=ENVIRONMENT["cpu"] | {"family": family})
+
+
+def test_hosts_of_a_kind_count_as_one_machine_of_which_their_mean_is_known() -> None:
+    by_machine = {
+        "one": [results(two_backends(1, ort=1.4))],
+        "two": [results(two_backends(2, ort=1.6))],
+        "other": [results(of_kind(8, two_backends(3)))],
+    }
+    (same,) = group_by_comparison(by_machine)
+    (ort,) = same.backends
+    assert group_by_kind(same.machines) == [["one", "two"], ["other"]]
+    mean = ort.kinds["one"]
+    assert mean.ratio == pytest.approx(2.0 / math.sqrt(1.4 * 1.6), rel=0.01)
+    assert mean.low is not None
+    assert math.log(mean.ratio / mean.low) == pytest.approx(1.96 * 0.05 / math.sqrt(2), rel=0.05)
+    assert ort.spread is not None
+    assert ort.spread.predicted_low is None, "of two kinds"
+    (first, second, hosts, third, *_) = (row[0].text for row in machines_table(same).rows)
+    assert [first, second, hosts, third] == ["one", "two", "mean of these 2 hosts", "other"]
+
+
+@pytest.mark.parametrize(("kinds", "pairs"), [([1], 0), ([2], 1), ([2, 2], 2), ([3], 2)])
+def test_until_three_pairs_are_known_the_spread_of_hosts_is_the_stated_one(
+    kinds: list[int], pairs: int
+) -> None:
+    assert spread_between_hosts(hosts_of(kinds, 0.2)) == HostSpread(deviation=0.05, pairs=pairs)
+
+
+@pytest.mark.parametrize("kinds", [[4], [2, 2, 2], [3, 2]])
+@pytest.mark.parametrize("deviation", [0.0, 0.03, 0.1])
+def test_the_spread_of_hosts_is_estimated_from_three_pairs_on(kinds: list[int], deviation: float) -> None:
+    many = [spread_between_hosts(hosts_of(kinds, deviation, seed)) for seed in range(40)]
+    assert {(spread.pairs, spread.freedom) for spread in many} == {(3, 3)}
+    squared = np.mean([spread.deviation**2 for spread in many])
+    assert math.sqrt(squared) == pytest.approx(deviation, rel=0.3, abs=0.005)
+
+
+def hosts_of(kinds: list[int], deviation: float, seed: int = 0) -> list[SameComparison]:
+    """A comparison by so many hosts of each kind, whose true log speed-ups have this standard deviation."""
+    random = np.random.default_rng(seed)
+    machines = {
+        f"{kind}-{host}": ComparisonResults(
+            stem="x", rows=pd.DataFrame({"environment": [json.dumps({"cpu": {"family": kind}})]})
+        )
+        for kind, hosts in enumerate(kinds)
+        for host in range(hosts)
+    }
+    launches = {
+        name: random.normal(0, deviation) + random.normal(0, 0.01, 4) + 0.3 * int(name[0])
+        for name in machines
+    }
+    backend = BackendOnMachines(backend="b", base="a", speedups={}, launches=launches, kinds={}, spread=None)
+    return [SameComparison(machines=machines, backends=[backend])]
 
 
 def test_one_machine_is_no_group() -> None:
@@ -184,12 +257,12 @@ def test_the_readme_quotes_the_mean_of_the_committed_machines_and_what_one_more_
 
 
 def test_the_table_has_a_row_for_each_machine_their_mean_and_one_more_machine() -> None:
-    by_machine = {f"machine {n}": [results(two_backends(n))] for n in (1, 2, 3)}
+    by_machine = {f"machine {n}": [results(of_kind(n, two_backends(n)))] for n in (1, 2, 3)}
     lines = [line for line in render_markdown(machines_page(by_machine)).splitlines() if line.startswith("|")]
     assert lines[0] == "| machine | GFLOP/s: PyTorch, ONNX Runtime | ortmodule over pytorch |"
     assert [line.split("|")[1].strip() for line in lines[2:]] == [
         *by_machine,
-        "mean of machines",
+        "mean of kinds",
         "one more machine",
     ]
     del by_machine["machine 3"]

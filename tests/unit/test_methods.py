@@ -20,7 +20,6 @@ from tests.support.factories import MIB, block, failed, record, workload
 from tests.support.reports import svg_texts
 from tests.support.result_files import table_of_records
 
-LIBRARIES = 100
 PARAMETERS = 1000
 
 
@@ -31,18 +30,17 @@ def plain() -> Workload:
 def launches(
     backend: str, seconds: float, mib: int, state: int = 8 * PARAMETERS, **changes: Any
 ) -> list[Record]:
-    """Three launches of a backend, one block each, whose peak is `mib` above the libraries."""
+    """Three launches of a backend, one block each, whose peak is `mib`."""
     own = {key: changes.pop(key) for key in ("precision", "checkpointing", "grad_accum") if key in changes}
     batch = {"micro_batch": 8 // own["grad_accum"]} if "grad_accum" in own else {}
     work = workload(**{"micro_batch": 8, "grad_accum": 1, "trainable_parameters": PARAMETERS} | own | batch)
-    peak = (LIBRARIES + mib) * MIB
+    peak = mib * MIB
     return [
         record(
             backend,
             launch,
             workload=work,
             blocks=(block(1, seconds * (1 + 0.001 * launch), host_peak_bytes=(peak, peak)),),
-            host_runtime_bytes=(LIBRARIES * MIB,) * 2,
             optimizer_state_bytes=(state, state),
             **changes,
         )
@@ -83,24 +81,11 @@ def test_speed_memory_and_states_are_those_of_the_rows() -> None:
     )
     assert fused.speedup is not None
     assert fused.speedup.ratio == pytest.approx(1.25)
-    assert (fused.memory_ratio, recomputing.memory_ratio) == (1, 0.5), "the libraries are left out"
+    assert (fused.memory_ratio, recomputing.memory_ratio) == (1, 0.5)
     assert adafactor.state_bytes == pytest.approx(0.005)
     assert adafactor.loss_difference == 0.02
     assert figures["compile"].speedup is None
     assert figures["compile"].status == "diverged"
-
-
-def test_where_libraries_are_not_known_of_all_peaks_are_whole() -> None:
-    known = find(guided())
-    comparison = guided()
-    rows = comparison.rows.copy()
-    rows.loc[rows["backend"] == "pytorch_checkpointing", "host_runtime_mib"] = float("nan")
-    found = find(ReportedComparison(stem=comparison.stem, rows=rows))
-    assert not known.with_libraries
-    assert found.with_libraries
-    assert found.reference_mib == LIBRARIES + 400
-    figures = {one.backend: one for one in found.methods}
-    assert figures["pytorch_checkpointing"].memory_ratio == (LIBRARIES + 200) / (LIBRARIES + 400)
 
 
 def test_methods_that_change_one_thing_come_first_by_what_that_is() -> None:

@@ -90,14 +90,16 @@ def test_the_parts_of_a_peak_add_up_to_it() -> None:
     assert found == MemoryParts(runtime=30, weights=50, gradients=40, optimizer=80, rest=100)
 
 
-def test_without_the_runtime_it_belongs_to_the_rest() -> None:
-    found = parts(300, host_runtime_bytes=())
-    assert found == MemoryParts(
-        runtime=None, weights=50, gradients=40, optimizer=80, rest=130, with_libraries=True
-    )
+def test_without_pages_of_files_the_runtime_is_without_them_too() -> None:
+    training = block(host_peak_bytes=(1, 400 * MIB), host_anonymous_peak_bytes=(1, 300 * MIB))
+    found = parts(400, blocks=(training,), host_runtime_anonymous_bytes=(1, 20 * MIB))
+    assert found == MemoryParts(runtime=20, weights=50, gradients=40, optimizer=80, rest=110)
 
 
-@pytest.mark.parametrize("changes", [{"predicted": None}, {"blocks": (block(host_peak_bytes=(1, None)),)}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"predicted": None}, {"host_runtime_bytes": ()}, {"blocks": (block(host_peak_bytes=(1, None)),)}],
+)
 def test_an_unknown_peak_or_model_has_no_parts(changes: dict[str, Any]) -> None:
     assert parts(300, **changes) is None
 

@@ -1,14 +1,26 @@
-"""Measures the host memory of this process by phase, exactly and without sampling (Linux).
+"""Measures the host memory of this process by phase, without sampling (Linux).
 
+What training holds is anonymous memory, shared memory included. Pages of files, such as libraries, are
+counted apart: how many of them a process has depends on what the kernel has cached, and in what portions.
 psutil knows neither the peak (VmHWM) nor how to reset it.
 """
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """What a process has in memory, in bytes."""
+
+    peak: int  # of both together, since the last reset (VmHWM)
+    anonymous: int  # now: of no file, or shared between processes (RssAnon + RssShmem)
+    files: int  # now: pages of files (RssFile)
 
 
 def reset_host_peak() -> bool:
@@ -23,19 +35,30 @@ def reset_host_peak() -> bool:
     return True
 
 
-def host_peak_bytes() -> int | None:
-    """Largest resident set since the last reset (VmHWM), None where /proc has none."""
-    return _read_status("VmHWM")
-
-
-def host_bytes() -> int | None:
-    """The present resident set (VmRSS), None where /proc has none."""
-    return _read_status("VmRSS")
-
-
-def _read_status(key: str) -> int | None:
-    """Bytes of an entry of /proc/self/status; None if it cannot be read."""
-    with suppress(OSError):
-        if size := re.search(rf"^{key}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE):
-            return int(size[1]) * 1024
+def read_host_memory(status: Path = _STATUS) -> HostMemory | None:
+    """The present use and the peak; None where /proc does not tell (Linux does since 4.5)."""
+    with suppress(OSError, KeyError):
+        found = re.findall(r"^(\w+):\s*(\d+) kB$", status.read_text(), re.MULTILINE)
+        size = {name: int(kib) * 1024 for name, kib in found}
+        return HostMemory(size["VmHWM"], size["RssAnon"] + size["RssShmem"], size["RssFile"])
     return None
+
+
+def runtime_bytes() -> dict[str, int | None]:
+    """What this process has in memory before there is a model, as a rank's answer has it."""
+    now = read_host_memory()
+    return {
+        "host_runtime_bytes": now.anonymous + now.files if now else None,
+        "host_runtime_anonymous_bytes": now.anonymous if now else None,
+    }
+
+
+def anonymous_peak(before: HostMemory | None, after: HostMemory) -> int:
+    """The peak of anonymous memory in a phase, from its beginning and its end, in bytes.
+
+    It is the peak of all memory less the pages of files at that time. These are known at both ends, and in
+    training they change little or only grow: the larger number is taken off. The result is exact where both
+    are equal, else too low by at most their difference, and never less than what was there at either end.
+    """
+    before = before or after
+    return max(after.peak - max(before.files, after.files), before.anonymous, after.anonymous)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.machine.telemetry.cpu import clock_mhz, core_time, cpu_seconds, page_faults, throttle_count
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
-from bench.machine.telemetry.host_memory import host_peak_bytes, reset_host_peak
+from bench.machine.telemetry.host_memory import anonymous_peak, read_host_memory, reset_host_peak
 
 
 class RankMeter:
@@ -21,6 +21,7 @@ class RankMeter:
         """Begin a phase with whatever takes long; the peak of host memory starts anew if `new_peak`."""
         if new_peak:
             self._peak_is_of_the_phase = reset_host_peak()
+        self._memory_before = read_host_memory()
         self._device_before = self._sample()
         # Not when the clock starts: ranks queue for the driver, and would begin one after the other.
         self._energy = self.device.energy_joules()
@@ -44,8 +45,8 @@ class RankMeter:
         if throttles is None:
             self.absent["cpu_throttles"] = "the kernel does not count thermal throttling here"
         others, stolen = self._time_of_others()
-        host_peak = host_peak_bytes() if self._peak_is_of_the_phase else None
-        if host_peak is None:
+        memory = read_host_memory() if self._peak_is_of_the_phase else None
+        if memory is None:
             self.absent["host_peak_bytes"] = "/proc/self/clear_refs or status cannot be used here"
         return {
             "cpu_seconds": cpu - self._cpu,
@@ -54,7 +55,8 @@ class RankMeter:
             "cpu_throttles": _difference(throttles, self._throttles),
             "other_cpu_seconds": others,
             "stolen_seconds": stolen,
-            "host_peak_bytes": host_peak,
+            "host_peak_bytes": memory.peak if memory else None,
+            "host_anonymous_peak_bytes": anonymous_peak(self._memory_before, memory) if memory else None,
             "device_used_bytes": self.device.used_bytes(),
             "device_process_bytes": self.device.process_bytes(),
             "energy_joules": _difference(energy, self._energy),

@@ -57,6 +57,7 @@ class BlockTimer:
             launch,
             setup=Phase(**self._figures(built)),
             host_runtime_bytes=tuple(answer.host_runtime_bytes for answer in built),
+            host_runtime_anonymous_bytes=tuple(answer.host_runtime_anonymous_bytes for answer in built),
             import_seconds=tuple(answer.import_seconds for answer in built),
             loaded_bytes=max(answer.loaded_bytes for answer in built),
             predicted=predict(

@@ -13,6 +13,7 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.content.kinds import modality_of
 from bench.report.words.formatting import MISSING, number, one_line, ratio, share, small
 from bench.results.arithmetic import mib
+from bench.statistics.backend_blocks import WITH_FILES, WITHOUT_FILES
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
@@ -179,8 +180,17 @@ def _own_micro_batch(row: BackendRow) -> int | None:
     return row.summary.micro_batch if row.comparison.at_largest else None
 
 
+PEAKS = {
+    WITHOUT_FILES: "training memory MiB/rank",
+    WITH_FILES: "host peak MiB/rank",
+    "device_peak_mib": "device peak MiB",
+}
+"""By their column, what readers see above peaks of memory."""
+
+
 def _peak_header(rows: Sequence[BackendRow]) -> str:
-    return "host peak MiB/rank" if rows[0].comparison.on_cpu else "device peak MiB"
+    """What the peaks are of; a table of several comparisons may have old files and new ones."""
+    return " or ".join(dict.fromkeys(PEAKS[row.comparison.peak_column] for row in rows))
 
 
 _text = partial(BackendColumn, is_text=True, always=True)
@@ -234,7 +244,8 @@ COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("over_best_low", _part("over_best", "low")),
     BackendColumn("over_best_high", _part("over_best", "high")),
     BackendColumn("", attrgetter("summary.roofline_share"), "of limit", {PAGE, SCREEN}, words=share),
-    BackendColumn("peak_mib", lambda row: row.comparison.peak_mib(row.summary), _peak_header, ALL),
+    BackendColumn("peak_mib", attrgetter("summary.peak_mib"), _peak_header, ALL),
+    BackendColumn("peak_of", attrgetter("comparison.peak_column")),
     BackendColumn(
         "optimizer_state_bytes",
         attrgetter("summary.optimizer_state_bytes"),

@@ -274,7 +274,7 @@ def weights_kept_twice(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
 def _less_memory(
     comparison: ReportedComparison, before: BackendSummary, after: BackendSummary
 ) -> Iterator[ClaimAnswer]:
-    old, new = comparison.peak_mib(before), comparison.peak_mib(after)
+    old, new = before.peak_mib, after.peak_mib
     if old is not None and new is not None:
         words = f"its peak memory goes from {number(old)} to {number(new)} MiB"
         holds = None if abs(new / old - 1) <= NOTEWORTHY else new < old

@@ -36,7 +36,7 @@ def _speedup(_: ReportedComparison, summary: BackendSummary) -> Ratio | None:
 
 def _memory(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:
     base = comparison.base
-    return _over(comparison.peak_mib(summary), comparison.peak_mib(base) if base else None)
+    return _over(summary.peak_mib, base.peak_mib if base else None)
 
 
 def _energy(comparison: ReportedComparison, summary: BackendSummary) -> Ratio | None:

@@ -17,6 +17,7 @@ from bench.report.figures.sheet import bar_entry
 from bench.report.figures.style import Theme
 from bench.report.words import describe
 from bench.report.words.formatting import TIMES, number, ratio
+from bench.statistics.backend_blocks import WITH_FILES
 from bench.statistics.summary import BackendSummary
 
 ROWS_PER_PAGE = 48  # a figure that would have more is continued on another page
@@ -158,36 +159,39 @@ def _limit(comparisons: Sequence[ReportedComparison]) -> float:
 MEMORY_CAPTION = (
     "The whole bar is measured: on a CPU the rank that has most, on a GPU the device. Weights, gradients and "
     "optimizer states are predicted from the number of parameters (under ZeRO-1 a rank's share of the "
-    "states, and a copy of its share of the weights); libraries are measured before there is a model, and "
-    "where they were not, they are in the rest and cannot be told from it."
+    "states, and a copy of its share of the weights); libraries are measured before there is a model; "
+    "where they were not, a bar is not divided."
 )
 
 
 def draw_memory(page: Page, theme: Theme) -> Figure:
     """The peaks of the timed blocks, divided into what the parameters predict and the rest."""
     everything = comparisons_of(page)
-    peaks = [comparison.peak_mib(other) or 0.0 for comparison in everything for other in comparison.summaries]
+    peaks = [other.peak_mib or 0.0 for comparison in everything for other in comparison.summaries]
     kinds = {kind for comparison in everything for other in comparison.summaries for kind in _parts(other)}
     at_largest = everything[0].at_largest  # each fills what it may, so that less is not better
     better = "; all may use the same" if at_largest else ", lower is better"
+    columns = {comparison.peak_column for comparison in everything}
+    files = ", library files included" if columns == {WITH_FILES} else ""
     chart = RowChart(
         title="Peak memory at each backend's largest batch" if at_largest else "Peak memory",
-        panels=_row_panels(page, _memory_row),
+        panels=_row_panels(page, partial(_memory_row, mixed=len(columns) > 1)),
         limits=(0, 1.04 * max([1.0, *peaks])),
-        label=f"peak of the timed blocks per rank or GPU (MiB{better})",
+        label=f"peak of the timed blocks per rank or GPU{files} (MiB{better})",
         caption=MEMORY_CAPTION,
         legend=[bar_entry(kind, look) for kind, look in style.PARTS.items() if kind in kinds],
     )
     return draw_rows(chart, theme)
 
 
-def _memory_row(comparison: ReportedComparison, summary: BackendSummary) -> Row:
-    peak = comparison.peak_mib(summary)
+def _memory_row(comparison: ReportedComparison, summary: BackendSummary, *, mixed: bool) -> Row:
+    peak = summary.peak_mib
     if peak is None:
         return Row(name=summary.backend, reason=summary.status if summary.status != "ok" else "no figure")
     whole = [Bar(0, peak, style.look(summary.backend))]
     bars = stacked(_parts(summary), style.PARTS) or whole
-    return Row(name=summary.backend, bars=bars, beside=f"{number(peak)} MiB")
+    with_files = ", library files included" if comparison.peak_column == WITH_FILES and mixed else ""
+    return Row(name=summary.backend, bars=bars, beside=f"{number(peak)} MiB{with_files}")
 
 
 def _parts(summary: BackendSummary) -> dict[str, float]:
@@ -195,6 +199,5 @@ def _parts(summary: BackendSummary) -> dict[str, float]:
     parts = summary.memory_parts
     if parts is None:
         return {}
-    rest, rest_with_libraries = (None, parts.rest) if parts.with_libraries else (parts.rest, None)
-    sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, rest, rest_with_libraries)
+    sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, parts.rest)
     return {kind: size for kind, size in zip(style.PARTS, sizes, strict=True) if size is not None}

@@ -75,7 +75,6 @@ PARTS = {
     "gradients": ("#56B4E9", "|||"),
     "optimizer states": ("#E69F00", "xxx"),
     "activations and the rest": (WHITE, ""),
-    "rest with libraries": ("#DDDDDD", "////"),
 }
 """Colours and hatches of a peak's parts, from the foot of the bar."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison
+from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison, group_by_kind
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.content.backend_columns import ratio_above_interval
@@ -27,16 +27,15 @@ PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
 
 EXPLANATION = (
     "In brackets the 95 % interval: in a machine's row over its own launches, which says nothing of other "
-    "machines; in the row of the mean over machines. The last row is where one more machine lies with 95 %, "
-    "by a random-effects model; of three machines that is wide, and of two nothing is known of it."
+    "machines; in the mean of a kind's hosts over hosts; in the mean of kinds over kinds. The last row is "
+    "where a machine of one more kind lies with 95 %, by a random-effects model; of three kinds it is wide, "
+    "and of two nothing is known of it."
 )
 
 
 def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text:
     """The entry of a machine in the list, by the first of its answers, if it has any."""
-    answer = "nothing that answers this was measured here."
-    if answers:
-        name, answer = answers[0].setting, answers[0].short
+    answer = answers[0].short if answers else "nothing that answers this was measured here."
     return [Link(name, f"{folder}/index.md"), f": {answer}"]
 
 
@@ -71,17 +70,17 @@ def title_of(same: SameComparison) -> str:
 
 
 def machines_table(same: SameComparison) -> Table:
-    """A row for each machine, then one for their mean and one for one more machine, where these are known."""
+    """A row for each machine and the mean of a kind's hosts; then the mean of kinds, and one more machine."""
     headers = ["machine", PRODUCTS, *(f"{backend.backend} over {backend.base}" for backend in same.backends)]
-    rows: list[list[Text]] = [
-        [
-            name,
-            _products(results),
-            *(ratio_above_interval(backend.speedups.get(name)) for backend in same.backends),
-        ]
-        for name, results in same.machines.items()
-    ]
-    for name, cell in (("mean of machines", _mean), ("one more machine", _prediction)):
+    rows: list[list[Text]] = []
+    for names in group_by_kind(same.machines):
+        for name in names:
+            cells = [ratio_above_interval(backend.speedups.get(name)) for backend in same.backends]
+            rows.append([name, _products(same.machines[name]), *cells])
+        if len(names) > 1:
+            means = [next(filter(None, map(backend.kinds.get, names)), None) for backend in same.backends]
+            rows.append([f"mean of these {len(names)} hosts", "", *map(ratio_above_interval, means)])
+    for name, cell in (("mean of kinds", _mean), ("one more machine", _prediction)):
         cells = [cell(backend) for backend in same.backends]
         if any(cell != MISSING for cell in cells):
             rows.append([name, "", *cells])

@@ -14,6 +14,7 @@ from bench.analysis.methods import (
 )
 from bench.analysis.reference import read_guide
 from bench.config.choices import OTHER_UPDATES
+from bench.report.content.backend_columns import PEAKS
 from bench.report.content.blocks import (
     Block,
     Bold,
@@ -189,15 +190,10 @@ def _notes(results: MethodsStudy) -> list[str]:
     """What the columns mean, and which optimizers train otherwise on purpose."""
     chosen = {change.after for method in results.methods for change in method.changes}
     others = sorted(chosen & {*OTHER_UPDATES})
-    libraries = (
-        "libraries included, since it is not known of all what lay there before the model"
-        if results.with_libraries
-        else "without the libraries that lay there before the model"
-    )
     notes = [
         f"the baseline {results.reference}: {number(results.reference_mib)} MiB, "
         f"{number(results.reference_state_bytes, 3)} state bytes per parameter",
-        f"memory: peak of a rank in the timed steps, {libraries}; within 2 % of the baseline's it counts as "
+        f"memory: {PEAKS[results.peak_column]} in the timed steps; within 2 % of the baseline's it counts as "
         "the same, since a peak has no interval",
     ]
     if bringing := [name for name in others if name in BRING_A_LIBRARY]:

@@ -17,7 +17,7 @@ import psutil
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from bench.machine.telemetry.host_memory import host_bytes
+from bench.machine.telemetry.host_memory import read_host_memory
 from bench.results.operator_kinds import HOST, WAITING, ProfiledRound
 from bench.worker.observe.profile_events import (
     ENGINE_CALLS,
@@ -260,4 +260,5 @@ def _bytes_taken() -> int:
 
     Page faults do not tell: with transparent huge pages a single one takes 2 MiB.
     """
-    return host_bytes() or 0
+    memory = read_host_memory()
+    return memory.anonymous if memory else 0

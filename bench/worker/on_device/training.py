@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
-from bench.machine.telemetry.host_memory import host_bytes
+from bench.machine.telemetry.host_memory import runtime_bytes
 from bench.worker.on_device import files
 from bench.worker.on_device.files import CHECKPOINT, DeviceFiles
 from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining
@@ -41,13 +41,13 @@ class DeviceTraining(AnyTraining):
         self._prepared = prepared
         self._api = import_runtime()
         self.imported_at = time.perf_counter()
-        runtime_bytes = host_bytes()
+        runtime = runtime_bytes()
         self._open(folder / CHECKPOINT)
         self.facts = {
             **prepared.facts,
             "loaded_bytes": sum((folder / name).stat().st_size for name in files.ARTIFACTS),
             "weights": "",  # the reference's row says it
-            "host_runtime_bytes": runtime_bytes,
+            **runtime,
             "library": "onnxruntime on a device",  # as ORTModule's, but no product is timed alone
         }
         self.feed = self.engine = self

@@ -9,7 +9,7 @@ import torch.distributed
 
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
-from bench.machine.telemetry.host_memory import host_bytes
+from bench.machine.telemetry.host_memory import runtime_bytes
 from bench.worker import engines, load_choice, optimizers, sharding
 from bench.worker.rank import mkl_path
 from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining
@@ -38,7 +38,7 @@ class Training(AnyTraining):
             self.engine.enable_own_profile()
         sharded_by = load_choice("sharding", spec.sharding)
         self.imported_at = time.perf_counter()
-        runtime_bytes = host_bytes()
+        runtime = runtime_bytes()
         model = models.build(
             spec.model,
             attention=spec.attention,
@@ -58,7 +58,7 @@ class Training(AnyTraining):
             **models.facts_of(model, spec.attention),
             "loaded_bytes": initial_state.size(spec),
             "weights": initial_state.read_note(spec),
-            "host_runtime_bytes": runtime_bytes,
+            **runtime,
             "padding_share": self.feed.padding_share,
             "library": self.engine.library,
         }
