@@ -85,8 +85,7 @@ def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
 def name_folder(identity: Mapping[str, Any] | None = None) -> str:
     """Return `amd-family25-model17-2-cores-1f3a`, or `8-h100-64-cores-9c0d`.
 
-    The last four digits are a hash of the whole identity. Without an identity it is this host's folder, with
-    the host's own hash after that of its kind.
+    The last four digits are a hash of the identity. Without one it is this host's, whose own hash follows.
     """
     if identity is None:
         return f"{name_folder(identify())}-{identify_host()}"

@@ -214,7 +214,8 @@ def test_a_launch_that_failed_is_told_and_not_tried_for_ever(
 def test_complete_results_of_another_machine_count_and_incomplete_ones_are_measured_anew(
     a_campaign: Campaign,
 ) -> None:
-    elsewhere = {"environment": {"cpu": {"model": "another"}}, "environment_hash": "another"}
+    other = {"cpu": {"model": "another"}}
+    elsewhere = {"environment": other, "environment_hash": environment.hash_environment(other)}
     plan = load_plan(str(a_campaign.file))
     planned = plan_comparisons(plan, select_parts(plan, ["short"]), a_campaign.places)
     a_campaign.write(planned[0].config, planned[0].stem, **elsewhere)

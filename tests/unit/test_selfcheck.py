@@ -18,8 +18,10 @@ from bench.report.pages.selftest import selftest_page, summary_lines
 from bench.report.render.markdown import render_markdown
 from bench.results.validity import OTHER_PROCESSES
 from bench.selfcheck import bare_loop_ranks, overhead, selftest
-from tests.support.factories import comparison
+from tests.support.factories import ENVIRONMENT, comparison
 from tests.support.result_files import table_of_records
+
+HERE = environment.hash_environment(ENVIRONMENT)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -171,7 +173,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(selftest, "_measure_rows", measure_rows)
     monkeypatch.setattr(identity, "collect_environment", lambda config: {})
-    monkeypatch.setattr(environment, "hash_environment", lambda found: "5eed")  # as in the factory's rows
+    monkeypatch.setattr(environment, "hash_environment", lambda found: HERE)  # as in the factory's rows
     monkeypatch.setattr(identity, "config_hash", lambda config: "c0ffee")
     monkeypatch.setattr(Terminated, "catch", lambda: None)  # not for the process of the tests
     return stems
@@ -238,7 +240,7 @@ def test_a_comparison_that_was_interrupted_goes_on_only_where_launches_are_missi
     assert selftest._is_interrupted(path, config)
     monkeypatch.setattr(environment, "hash_environment", lambda _: "another machine")
     assert not selftest._is_interrupted(path, config)
-    monkeypatch.setattr(environment, "hash_environment", lambda _: "5eed")
+    monkeypatch.setattr(environment, "hash_environment", lambda _: HERE)
     rows([[2.0, 2.0]] * 80).to_csv(path, index=False)
     assert not selftest._is_interrupted(path, config), "all is there, and whoever asks wants it anew"
 
