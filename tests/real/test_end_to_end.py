@@ -125,6 +125,8 @@ def test_peaks_and_phases_are_filled_in_and_gpu_columns_blank(
     rows = three[1]
     for column in ("host_peak_mib", "setup_host_peak_mib", "setup_s", "first_step_s"):
         assert (rows[column] > 0).all(), column
+    for phase in ("setup_", "first_step_", ""):
+        assert rows[f"{phase}host_anonymous_peak_mib"].between(100, rows[f"{phase}host_peak_mib"] - 100).all()
     for column in ("device_peak_mib", "torch_peak_allocated_mib", "energy_j"):
         assert rows[column].isna().all(), column
 

@@ -87,13 +87,13 @@ def test_a_gpu_that_would_quietly_compute_in_another_precision_is_refused(precis
 
 _FIRST_MODEL = """
 import bench.worker.rank.training
-from bench.machine.telemetry.host_memory import host_bytes
+from bench.machine.telemetry.host_memory import runtime_bytes
 from bench.worker.workload import model as models
 from tests.support.configs import a_model
 
-before = host_bytes()
+before = runtime_bytes()["host_runtime_bytes"]
 models.build(a_model(), attention="eager", dropout=False)
-print((host_bytes() - before) >> 20)
+print((runtime_bytes()["host_runtime_bytes"] - before) >> 20)
 """
 
 
