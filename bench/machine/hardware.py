@@ -37,6 +37,12 @@ def _gpus() -> tuple[Gpu, ...]:
     return tuple(visible_gpus())
 
 
+def available_bytes() -> int:
+    """What programs can still take of this machine's memory before it swaps or stalls, as the kernel guesses."""
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
+
+
 def memory_bytes() -> int:
     """This machine's memory; not by psutil, which takes longer to import than the rest of this package."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

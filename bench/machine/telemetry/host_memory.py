@@ -4,8 +4,14 @@ psutil knows neither the peak (VmHWM) nor how to reset it.
 """
 
 import re
+import resource
 from contextlib import suppress
 from pathlib import Path
+
+from bench.machine.hardware import available_bytes, memory_bytes
+
+RESERVED_SHARE, MOST_RESERVED = 0.1, 4 << 30
+"""Of this machine's memory, what is left to all else: this share, but at most so many bytes."""
 
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
@@ -31,6 +37,20 @@ def host_peak_bytes() -> int | None:
 def host_bytes() -> int | None:
     """The present resident set (VmRSS), None where /proc has none."""
     return _read_status("VmRSS")
+
+
+def limit_to_available(sharers: int) -> float:
+    """Let this process take its share of what is left of the machine's memory now; the GiB of that share.
+
+    The kernel refuses what is beyond it (RLIMIT_DATA: private writable memory, touched or not). Without a limit
+    a machine gets too slow to use before its memory ends. `sharers` processes ask for memory at this time.
+    """
+    used, reserve = _read_status("VmData"), min(memory_bytes() * RESERVED_SHARE, MOST_RESERVED)
+    share = max(0, int((available_bytes() - reserve) / sharers))
+    if used is not None:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (used + share, hard))
+    return share / 2**30
 
 
 def _read_status(key: str) -> int | None:

@@ -93,6 +93,23 @@ class TaskPreparation(ABC):
         writeable = {name: np.require(values, requirements="W") for name, values in samples.items()}
         return self.finish(writeable, random)
 
+    def extremes(self) -> list[int]:
+        """Samples with the highest id of every column, and the one with the most tokens; else the first two."""
+        table = getattr(self.samples, "data", None)
+        if table is None:  # files, which are all alike to a model
+            return [0, 1]
+        found = set()
+        for name in table.column_names:
+            highest, start = (-1, 0), 0
+            for chunk in table.column(name).chunks:
+                values = chunk.flatten() if hasattr(chunk, "flatten") else chunk
+                rows = values.to_numpy(zero_copy_only=False).reshape(len(chunk), -1)
+                figures = rows.sum(axis=1) if name == "attention_mask" else rows.max(axis=1)
+                highest = max(highest, (figures.max(), start + int(figures.argmax())), key=lambda one: one[0])
+                start += len(chunk)
+            found.add(highest[1])
+        return sorted(found)
+
     def finish(self, batch: Arrays, random: np.random.Generator) -> Arrays:  # noqa: ARG002
         """What the model takes of the samples' arrays: by default all of it."""
         return batch
@@ -157,8 +174,8 @@ class TaskPreparation(ABC):
     def tokenize(self, dataset: Any, function: Callable[[dict[str, list[Any]]], Any]) -> Samples:
         """Apply `function` to batches of rows, or find what an earlier process has made of the same."""
         key = self._key(dataset, function)
-        folder = Path(datasets.config.HF_DATASETS_CACHE) / "bench"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _source.check_cache() / "bench"
+        folder.mkdir(exist_ok=True)
 
         def numbered(rows: dict[str, list[Any]], numbers: list[int]) -> Any:
             try:
@@ -167,15 +184,16 @@ class TaskPreparation(ABC):
                 raise RowError(numbers[error.place], error.where, error.fault, error.remedy) from None
 
         try:
-            made = dataset.map(
-                numbered,
-                batched=True,
-                with_indices=True,
-                remove_columns=dataset.column_names,
-                cache_file_name=str(folder / f"{key}.arrow"),
-                load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
-                new_fingerprint=key,
-            )
+            with _source.naming_cache(folder):
+                made = dataset.map(
+                    numbered,
+                    batched=True,
+                    with_indices=True,
+                    remove_columns=dataset.column_names,
+                    cache_file_name=str(folder / f"{key}.arrow"),
+                    load_from_cache_file=True,  # whatever the user's settings: all ranks would do it again
+                    new_fingerprint=key,
+                )
         except (TypeError, ValueError) as error:
             if (path := Path(str(self.data.path))).exists():
                 raise_fault(path)

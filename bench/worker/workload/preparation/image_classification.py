@@ -45,11 +45,13 @@ class Preparation(MediaPreparation):
         """Pixels of shape (channels, height, width)."""
         pixels = np.asarray(self.processor(opened, return_tensors="np")["pixel_values"][0])
         *_, height, width = pixels.shape
-        size = getattr(self.settings, "image_size", None)
-        if isinstance(size, int) and (height, width) != (size, size):
+        if (size := getattr(self.settings, "image_size", None)) is None:
+            return pixels
+        sides = np.broadcast_to(size, 2).tolist()
+        if [height, width] != sides:
             raise UserError(
                 f"data.processor={self.data.processor} makes images of {height} x {width}, but "
-                f"model.name={self.model} takes {size} x {size}; choose the model's own processor, "
+                f"model.name={self.model} takes {sides[0]} x {sides[1]}; choose the model's own processor, "
                 f"or set ++model.config.image_size={height}."
             )
         return pixels

@@ -1,0 +1,117 @@
+"""Tries a model of transformers on a batch before any launch: by its shapes alone, so that any size takes moments.
+
+Its weights, and all that is computed of them, are on torch's `meta` device, which has no values. What follows
+from the batch alone (ids, masks, positions) is computed, so that every id is held against its embedding.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from bench.config.model import Model
+from bench.errors import UserError
+from bench.worker.workload import model as models
+from bench.worker.workload.own_module import naming_failure
+from bench.worker.workload.tasks import Arrays
+
+MOST_PARAMETERS = 50_000_000
+"""Of a model that is tried as it is where its shapes alone fail, such as one that looks at what it computes."""
+
+
+def try_model(
+    model: Model, make_arrays: Callable[[Any], Arrays], *, remedy: str, checkpointing: bool = False
+) -> list[str]:
+    """Build a model, take a micro-batch forward and backward; the names of weights that get no gradient.
+
+    `make_arrays` makes the micro-batch of the model's configuration. A large model that needs values is only
+    built, and nothing is said of its gradients.
+
+    Raises:
+        UserError: it cannot be built or fed, or an id has no entry in its embedding; `remedy` is what to do
+            about other batches that fail.
+        LaunchFailed: it lacks what is asked for.
+    """
+    where = f"model.pretrained={model.pretrained}" if model.pretrained else f"model.name={model.name}"
+    build = partial(models.build, model, attention="eager", dropout=False, checkpointing=checkpointing)
+    with naming_failure(f"building {where} fails", "correct model.config or its config.json"):
+        with without_values():
+            built: Any = build()
+    arrays = make_arrays(built.config)
+    batch = {name: torch.from_numpy(arrays[name]) for name in models.accepted(built, list(arrays))}
+    try:
+        with ShapesAlone(built, {key: tuple(value.shape) for key, value in batch.items()}):
+            built(**batch).loss.backward()
+    except UserError:
+        raise
+    except Exception:
+        if models.parameter_count(built) > MOST_PARAMETERS:
+            return []
+        built = build()
+        shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in batch.items())
+        with naming_failure(f"{type(built).__name__} of {where} fails on a batch of {shapes}", remedy):
+            built(**batch).loss.backward()
+    return find_unused(built)
+
+
+def find_unused(module: torch.nn.Module) -> list[str]:
+    """The weights that a backward pass has left without a gradient."""
+    return [name for name, one in module.named_parameters() if one.requires_grad and one.grad is None]
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """Within it modules get weights on the `meta` device; their buffers, such as positions, have values."""
+    register = torch.nn.Module.register_parameter
+
+    def register_shape(module: torch.nn.Module, name: str, weight: torch.nn.Parameter | None) -> None:
+        if weight is not None and not weight.is_meta:
+            weight = torch.nn.Parameter(weight.to("meta"), requires_grad=weight.requires_grad)
+        register(module, name, weight)
+
+    torch.nn.Module.register_parameter = register_shape  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
+
+
+class ShapesAlone(TorchDispatchMode):
+    """Moves to `meta` what meets a tensor there, and refuses ids that their embedding does not have."""
+
+    def __init__(self, module: torch.nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        super().__init__()
+        self.names = {id(weight): name for name, weight in module.named_parameters()}
+        self.length = max((shape[-1] for shape in shapes.values()), default=0)
+
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run one operator."""
+        given = (args, kwargs or {})
+        tensors = [value for value in tree_leaves(given) if isinstance(value, torch.Tensor)]
+        if operator is torch.ops.aten.embedding.default and not args[1].is_meta and args[1].numel():
+            self._check_ids(*args[:2])
+        if any(value.is_meta for value in tensors):
+            given = tree_map(lambda one: one.to("meta") if isinstance(one, torch.Tensor) else one, given)
+        return operator(*given[0], **given[1])
+
+    def _check_ids(self, weight: torch.Tensor, ids: torch.Tensor) -> None:
+        highest, last = int(ids.max()), len(weight) - 1
+        if highest <= last:
+            return
+        name = self.names.get(id(weight), "an embedding")
+        remedy = f"choose the model's own tokenizer, or set ++model.config.vocab_size={highest + 1}"
+        if re.search("type|segment", name):
+            remedy = (
+                f"set ++model.config.type_vocab_size={highest + 1}, or leave the second text out of data.columns"
+            )
+        elif re.search("pos|wpe", name):
+            shorter = self.length - (highest - last)
+            remedy = f"set seq_len={shorter}, or raise model.config.max_position_embeddings by {highest - last}"
+        raise UserError(f"the batch asks for entry {highest} of {name}, whose last is {last}", remedy)
