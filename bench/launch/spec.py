@@ -40,7 +40,7 @@ class WorkerSpec:
     holds_threads: bool  # the engine keeps to `threads`
     cores: tuple[tuple[int, ...], ...]  # by local rank
     blas: str  # which path MKL must prove to take
-    memory_limit_bytes: int | None  # of each rank's private memory on the host; None: what is left, by default
+    memory_limit_bytes: int | None  # of each rank's private memory; None: on a CPU, what is left
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first
     expected_tensors: str  # folder of what plain PyTorch computes, for rank 0 of a parity launch

@@ -87,7 +87,7 @@ def suggest(
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
     base, others = comparison.base, {summary.status for summary in comparison.others}
-    if base is not None and base.status in PASSED and "crashed" in others:  # an engine that does not run here?
+    if base is not None and base.status in PASSED and "crashed" in others:  # of another engine, perhaps
         other_stack = "" if stacks.own() == DEFAULT_STACK else f" STACK={stacks.own()}"
         return f"make doctor{other_stack}", "what can run on this machine"
     if "oom" in failed and (half := int(comparison.rows["micro_batch"].max()) // 2):

@@ -19,7 +19,7 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
 from bench.setup.checkout import ROOT
-from bench.worker.workload.inspections import inspect_dataset
+from bench.worker.workload.inspections import prepare_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 
@@ -60,7 +60,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
         if "processor" not in changes:
             given["processor"] = local_data.tokenizer(tmp_path / "words", **tokenizer or {})
         with pytest.raises(UserError) as caught:
-            inspect_dataset(
+            prepare_dataset(
                 a_model(task=task),
                 Data(name="hf", **given | changes),
                 settings=SimpleNamespace(**SETTINGS | (settings or {})),
@@ -189,7 +189,23 @@ def test_a_split_that_is_not_there_is_refused(refusal: Callable[..., str], tmp_p
     assert refusal("masked-lm", path=str(saved)) == (
         "data.split=train is not in data.path=FOLDER/saved; choose one of: test."
     )
-    assert "Unknown split" in refusal("masked-lm", split="tset")
+    rows = b'{"text": "a cat"}\n'
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_bytes(rows)
+    for split, remedy in (
+        ("valid", "did you mean data.split=validation?"),
+        ("validation[:1]", ""),
+        ("trian", "did you mean data.split=train?"),
+        ("valid[:10%]", "did you mean data.split=validation?"),
+        ("x", "choose one of: train, validation."),
+    ):
+        name = split.partition("[")[0]
+        said = refusal("masked-lm", path=str(tmp_path), split=split)
+        assert (
+            said == f"data.split={name} is not in data.path=FOLDER; {remedy}" if remedy else "holds 1" in said
+        )
+    said = refusal("masked-lm", path=str(tmp_path), subset="first")
+    assert said == "data.subset=first is not in data.path=FOLDER; choose one of: default."
 
 
 def test_a_file_of_another_kind_is_refused(refusal: Callable[..., str], tmp_path: Path) -> None:
@@ -486,3 +502,29 @@ def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert not list((tmp_path / "results").glob("*.csv"))
+
+
+@pytest.mark.parametrize("variable", ["HF_HOME", "XDG_CACHE_HOME", "HF_DATASETS_CACHE", "HF_MODULES_CACHE"])
+def test_a_cache_that_cannot_be_written_to_is_not_the_data_s_fault(tmp_path: Path, variable: str) -> None:
+    local_data.lines(tmp_path / "data", local_data.rows("masked-lm"))
+    local_data.tokenizer(tmp_path / "words")
+    (tmp_path / "file").touch()
+    done = subprocess.run(
+        [*(sys.executable, "-c"), CACHE, str(tmp_path)],
+        env={**os.environ, "HF_HOME": str(tmp_path / "good"), variable: str(tmp_path / "file" / "below")}
+        if variable != "XDG_CACHE_HOME"
+        else {**os.environ, variable: str(tmp_path / "file" / "below")},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "keep what they prepare, cannot be written to (not a directory); set HF_HOME to" in done.stderr
+
+
+CACHE = """
+import sys
+from bench.config.data import Data
+from bench.worker.workload.preparation import _source
+_source.load(Data(name="hf", path=sys.argv[1] + "/data"))
+"""

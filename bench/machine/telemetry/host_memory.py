@@ -42,8 +42,8 @@ def host_bytes() -> int | None:
 def limit_to_available(sharers: int) -> float:
     """Let this process take its share of what is left of the machine's memory now; the GiB of that share.
 
-    The kernel refuses what is beyond it (RLIMIT_DATA: private writable memory, touched or not). Without a limit
-    a machine gets too slow to use before its memory ends. `sharers` processes ask for memory at this time.
+    The kernel refuses what is beyond it (RLIMIT_DATA: private writable memory, touched or not). Without a
+    limit a machine stalls before its memory ends. `sharers` processes ask for memory at this time.
     """
     used, reserve = _read_status("VmData"), min(memory_bytes() * RESERVED_SHARE, MOST_RESERVED)
     share = max(0, int((available_bytes() - reserve) / sharers))

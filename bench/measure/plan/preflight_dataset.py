@@ -120,7 +120,7 @@ def _inspect(function: str, given: Mapping[str, Any], config: Config, *, device:
 
 
 def check_dataset(config: Config) -> list[str]:
-    """Refuse a dataset that does not exist, cannot be read, or does not fit task and model; as `check_model`."""
+    """Refuse a dataset that cannot be read, or does not fit task and model; as `check_model`."""
     if config.data.name == python_docs.NAME:
         _check_python_docs(config)
     if config.data.name != "hf":

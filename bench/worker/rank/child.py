@@ -117,7 +117,7 @@ def in_a_line(error: Exception) -> str:
     if isinstance(error, UserError):
         return " ".join(str(error).rpartition(f"{UserError.__module__}.UserError: ")[2].split())
     if LOST_REDUCTION in str(error):
-        return "some weights get no gradient in some batches, and other ranks wait for it; set device.world_size=1"
+        return "some weights get no gradient in some batches, which ranks wait for; set device.world_size=1"
     words = _BEFORE_REASON.sub("", str(error), count=1).strip()
     if len(words) > LONGEST_MESSAGE:
         words = last_error(words) or words.strip().splitlines()[0]

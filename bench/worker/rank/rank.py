@@ -102,7 +102,8 @@ class Rank(ABC):
 
     imported = 0.0  # seconds of imports that were made for this rank before it was forked
 
-    share: float | None = None  # GiB that it may take beside what it has; None: what the user has set, or any
+    takes_what_is_left = False  # of the machine's memory, its share and no more
+    share: float | None = None  # GiB of that, beside what it has
 
     refusals: ClassVar[Mapping[str, str]] = {}  # why there is no method for a request, by the request's name
 
@@ -119,7 +120,7 @@ class Rank(ABC):
 
     def answer(self, request: messages.Request[messages.A]) -> messages.A:
         """Do what the coordinator asks; `unsupported` if this rank has no method for it."""
-        if self.spec.device == "cpu" and self.spec.memory_limit_bytes is None:
+        if self.takes_what_is_left:
             groups = self.spec.groups if isinstance(request, messages.AT_ONCE) else 1
             self.share = limit_to_available(len(self.spec.cores) * groups)
         method = getattr(self, request.name, None)

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ def inspect_model(model: Model, *, seq_len: int | None, checkpointing: bool = Fa
 
     def make(settings: Any) -> Arrays:
         data = Data(name="synthetic", lengths="full")
-        shape = {"count": 1, "micro_batch": FEW, "seq_len": seq_len}
-        return synthetic(data, task=model.task, settings=settings, **shape, seed=0, rank=0)[0]
+        made = partial(synthetic, data, task=model.task, settings=settings, count=1, seed=0, rank=0)
+        return made(micro_batch=FEW, seq_len=seq_len)[0]
 
     remedy = "correct model.config" + (" or seq_len" if seq_len else "")
     return try_model(model, make, remedy=remedy, checkpointing=checkpointing)
@@ -175,7 +176,7 @@ def main() -> None:
         traceback.print_exc()
         sentence = " ".join(in_a_line(error).split())
         if kind == "oom":
-            sentence = f"the {room:.1f} GiB that are left do not suffice to try it; choose a smaller micro_batch"
+            sentence = f"{room:.1f} GiB are left, and do not suffice to try it; choose a smaller micro_batch"
         print(sentence if sentence.endswith("?") else f"{sentence.rstrip('.')}.")
         status = 2
     sys.stdout.flush()

@@ -194,7 +194,7 @@ def first_output(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
 
 @contextmanager
 def naming_failure(what: str, remedy: str = "") -> Iterator[None]:
-    """Make a `UserError` of any error, which says in a line what failed; by default, where in the user's code."""
+    """Make a `UserError` of any error, which says in a line what failed and, by default, where."""
     try:
         yield
     except Exception as error:

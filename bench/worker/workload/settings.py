@@ -124,8 +124,7 @@ def _refuse_unknown(
 _OF_OTHER_TRAINING = {
     **dict.fromkeys(
         ("quantization_config", "compression_config"),
-        "and its weights would be trained in fp32 all the same; remove it from config.json, or choose a model "
-        "that is not quantized.",
+        "and would be trained in fp32 all the same; remove it from config.json, or choose another model.",
     ),
     "gradient_checkpointing": "which is set here by checkpointing=true; remove it from config.json.",
 }

@@ -1,4 +1,4 @@
-"""Tries a model of transformers on a batch before any launch: by its shapes alone, so that any size takes moments.
+"""Tries a model of transformers on a batch before any launch: by its shapes alone, so that it takes moments.
 
 Its weights, and all that is computed of them, are on torch's `meta` device, which has no values. What follows
 from the batch alone (ids, masks, positions) is computed, so that every id is held against its embedding.
@@ -21,7 +21,7 @@ from bench.worker.workload.own_module import naming_failure
 from bench.worker.workload.tasks import Arrays
 
 MOST_PARAMETERS = 50_000_000
-"""Of a model that is tried as it is where its shapes alone fail, such as one that looks at what it computes."""
+"""Of a model that is tried as it is where its shapes alone fail, such as of one that looks at its values."""
 
 
 def try_model(
@@ -39,9 +39,9 @@ def try_model(
     """
     where = f"model.pretrained={model.pretrained}" if model.pretrained else f"model.name={model.name}"
     build = partial(models.build, model, attention="eager", dropout=False, checkpointing=checkpointing)
-    with naming_failure(f"building {where} fails", "correct model.config or its config.json"):
-        with without_values():
-            built: Any = build()
+    remedy_of_settings = "correct model.config or its config.json"
+    with naming_failure(f"building {where} fails", remedy_of_settings), without_values():
+        built: Any = build()
     arrays = make_arrays(built.config)
     batch = {name: torch.from_numpy(arrays[name]) for name in models.accepted(built, list(arrays))}
     try:
@@ -74,11 +74,11 @@ def without_values() -> Iterator[None]:
             weight = torch.nn.Parameter(weight.to("meta"), requires_grad=weight.requires_grad)
         register(module, name, weight)
 
-    torch.nn.Module.register_parameter = register_shape  # type: ignore[method-assign]
+    torch.nn.Module.register_parameter = register_shape
     try:
         yield
     finally:
-        torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
+        torch.nn.Module.register_parameter = register
 
 
 class ShapesAlone(TorchDispatchMode):
@@ -108,10 +108,8 @@ class ShapesAlone(TorchDispatchMode):
         name = self.names.get(id(weight), "an embedding")
         remedy = f"choose the model's own tokenizer, or set ++model.config.vocab_size={highest + 1}"
         if re.search("type|segment", name):
-            remedy = (
-                f"set ++model.config.type_vocab_size={highest + 1}, or leave the second text out of data.columns"
-            )
+            remedy = f"set ++model.config.type_vocab_size={highest + 1}, or give it no second text"
         elif re.search("pos|wpe", name):
-            shorter = self.length - (highest - last)
-            remedy = f"set seq_len={shorter}, or raise model.config.max_position_embeddings by {highest - last}"
+            more = highest - last
+            remedy = f"set seq_len={self.length - more}, or {more} more model.config.max_position_embeddings"
         raise UserError(f"the batch asks for entry {highest} of {name}, whose last is {last}", remedy)

@@ -94,7 +94,7 @@ class TaskPreparation(ABC):
         return self.finish(writeable, random)
 
     def extremes(self) -> list[int]:
-        """Samples with the highest id of every column, and the one with the most tokens; else the first two."""
+        """Samples with the highest id of every column, and the most tokens; of files the first two."""
         table = getattr(self.samples, "data", None)
         if table is None:  # files, which are all alike to a model
             return [0, 1]
@@ -184,16 +184,17 @@ class TaskPreparation(ABC):
                 raise RowError(numbers[error.place], error.where, error.fault, error.remedy) from None
 
         try:
-            with _source.naming_cache(folder):
-                made = dataset.map(
-                    numbered,
-                    batched=True,
-                    with_indices=True,
-                    remove_columns=dataset.column_names,
-                    cache_file_name=str(folder / f"{key}.arrow"),
-                    load_from_cache_file=True,  # whatever the user's settings: all ranks would do it again
-                    new_fingerprint=key,
-                )
+            made = dataset.map(
+                numbered,
+                batched=True,
+                with_indices=True,
+                remove_columns=dataset.column_names,
+                cache_file_name=str(folder / f"{key}.arrow"),
+                load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
+                new_fingerprint=key,
+            )
+        except OSError as error:
+            raise _source.cannot_write(folder, error) from error
         except (TypeError, ValueError) as error:
             if (path := Path(str(self.data.path))).exists():
                 raise_fault(path)

@@ -3,7 +3,7 @@
 import inspect
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
@@ -52,24 +52,22 @@ def check_cache() -> Path:
     """The folder of `datasets`' cache; `UserError` if it cannot be written to."""
     folder = Path(datasets.config.HF_DATASETS_CACHE)
     for cache in (folder, Path(getattr(datasets.config, "HF_MODULES_CACHE", folder))):
-        with naming_cache(cache):
+        try:
             cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=cache):
                 pass
+        except OSError as error:
+            raise cannot_write(cache, error) from error
     return folder
 
 
-@contextmanager
-def naming_cache(folder: Path) -> Iterator[None]:
-    """Whatever keeps the cache from being written is no fault of the data."""
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(
-            f"{folder}, in which Hugging Face's libraries keep prepared data, cannot be written to ({reason})",
-            "set HF_HOME to a folder that can be",
-        ) from error
+def cannot_write(cache: Path, error: OSError) -> UserError:
+    """What is said where a cache cannot be written to, which is no fault of the data."""
+    reason = (error.strerror or str(error)).lower()
+    return UserError(
+        f"{cache}, where Hugging Face's libraries keep what they prepare, cannot be written to ({reason})",
+        "set HF_HOME to a folder that can be, or make room",
+    )
 
 
 def named(
@@ -133,9 +131,8 @@ def _naming(data: Data) -> Iterator[None]:
         if not path.exists():
             kind = f"is no folder here{own.nearest(data.path)}, and as a hub id"
         cause = error.__cause__ or error
-        if getattr(cause, "errno", None) in (ENOSPC, EDQUOT):
-            with naming_cache(Path(datasets.config.HF_DATASETS_CACHE)):
-                raise cause
+        if isinstance(cause, OSError) and cause.errno in (ENOSPC, EDQUOT):
+            raise cannot_write(Path(datasets.config.HF_DATASETS_CACHE), cause) from error
         for key, pattern in _NOT_THERE.items():
             if match := re.search(pattern, str(cause)):
                 raise _not_there(key, match[1], data, re.findall(r"'([^']+)'", match[2])) from error
@@ -159,7 +156,7 @@ _NOT_THERE = {
     "split": r"Unknown split \"([^\"]+)\". Should be one of \[(.*)\]",
     "subset": r"BuilderConfig '([^']+)' not found. Available: \[(.*)\]",
 }
-"""By key of `data`: how `datasets` says that there is no such one, which is the first group, and what there is."""
+"""By key of `data`: how `datasets` says that a name (the first group) is not among those that there are."""
 
 
 def _not_there(key: str, name: str, data: Data, names: Iterable[str]) -> UserError:
