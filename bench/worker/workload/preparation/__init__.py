@@ -28,12 +28,6 @@ PROCESSORS = {
 }
 """The transformers class that loads a processor, and what that is."""
 
-UNLIMITED = 10**9
-"""A tokenizer without a limit says that it has a much larger one (transformers' VERY_LARGE_INTEGER)."""
-
-POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
-"""What configurations call the number of their position embeddings."""
-
 
 class Samples(Protocol):
     """Samples by their numbers, along the first axis: prepared beforehand, or when they are asked for."""
@@ -133,15 +127,9 @@ class TaskPreparation(ABC):
                 f"data.processor={where} knows {words:,} tokens, but model.name={self.model} embeds "
                 f"{rows:,}; choose the model's own tokenizer, or set ++model.config.vocab_size={words}."
             )
-        limits = (getattr(settings, name, None) for name in POSITIONS)
-        positions = min((limit for limit in limits if limit is not None), default=UNLIMITED)
-        own_limit = tokenizer.model_max_length
-        for limit, of in (
-            (positions, f"{positions} positions of model.name={self.model}"),
-            (own_limit, f"{own_limit} tokens that data.processor={where} allows (its model_max_length)"),
-        ):
-            if self.seq_len > limit:
-                raise UserError(f"seq_len={self.seq_len} is longer than the {of}", "choose a shorter one")
+        if self.seq_len > (limit := tokenizer.model_max_length):
+            longer = f"{limit} tokens that data.processor={where} allows (its model_max_length)"
+            raise UserError(f"seq_len={self.seq_len} is longer than the {longer}", "choose a shorter one")
         if fast and not tokenizer.is_fast:
             raise UserError(
                 f"data.processor={where} is a slow tokenizer, which cannot tell where a token came from; "
