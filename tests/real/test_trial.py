@@ -54,7 +54,6 @@ POSITIONS = "position_embeddings.weight, whose last is 33; set seq_len=32, or 2 
         ("llama", "causal-lm", 32, {"pad_token_id": 256}, "Padding_idx must be within num_embeddings"),
         ("bert", "masked-lm", 32, {"pad_token_id": 999}, "Padding_idx must be within num_embeddings"),
         ("llama", "causal-lm", 32, {"num_attention_heads": 4, "num_key_value_heads": 3}, "LlamaForC"),
-        ("vit", "image-classification", None, {"image_size": 32, "patch_size": 64}, "fails"),
         # what training needs and no model has by itself
         ("t5", "translation", 32, {"d_model": 32, "num_layers": 2}, "++model.config.decoder_start_token_id="),
         ("mt5", "translation", 32, {"d_model": 32, "decoder_start_token_id": None}, "decoder_start_token_id"),
@@ -77,7 +76,7 @@ def test_a_model_that_cannot_train_is_refused_in_a_sentence(
 @pytest.mark.parametrize(
     ("kind", "task", "settings", "unused"),
     [
-        ("xlnet", "sequence-classification", {"d_model": 32, "n_layer": 1, "n_head": 2}, 3),
+        ("xlnet", "sequence-classification", {"d_model": 32, "n_layer": 1, "n_head": 2}, 5),
         ("big_bird", "masked-lm", {"block_size": 8, "num_random_blocks": 1}, 2),
         ("bert", "masked-lm", {}, 0),
         ("opt", "causal-lm", {"max_position_embeddings": 32, "word_embed_proj_dim": 32}, 0),
@@ -152,11 +151,20 @@ def test_the_highest_ids_of_a_dataset_are_held_against_the_embeddings(
 @pytest.mark.parametrize(
     ("processor", "settings", "words"),
     [
-        ({"do_resize": False}, {}, "and 3 x 40 x 60 of"),
-        ({"do_resize": True, "size": {"shortest_edge": 32}}, {}, "and 3 x 32 x 48 of"),
-        ({"do_resize": True, "size": {"height": 24, "width": 24}}, {"image_size": [32, 32]}, "takes 32 x 32"),
+        ({"do_resize": False}, {}, "makes 3 x 40 x 60 of"),
+        ({"do_resize": True, "size": {"shortest_edge": 32}}, {}, "makes 3 x 32 x 48 of"),
+        (
+            {"do_resize": True, "size": {"height": 24, "width": 24}},
+            {"image_size": [32, 32]},
+            "size (24*24) doesn't",
+        ),
+        (
+            {"do_resize": True, "size": {"height": 24, "width": 24}},
+            {"image_size": 32},
+            "size (24*24) doesn't",
+        ),
         ({"do_resize": True, "size": {"height": 32, "width": 32}}, {"image_size": [32, 32]}, ""),
-        ({"do_resize": False}, {"wide": 79}, "and 3 x 40 x 60 of"),
+        ({"do_resize": False}, {"wide": 79}, "makes 3 x 48 x 48 of"),
     ],
 )
 def test_images_must_become_equal_in_size(
@@ -164,7 +172,7 @@ def test_images_must_become_equal_in_size(
 ) -> None:
     from PIL import Image
 
-    wide = settings.pop("wide", None)
+    wide = settings.get("wide")
     for number in range(80):
         folder = tmp_path / "photos" / "ab"[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +181,11 @@ def test_images_must_become_equal_in_size(
         Image.fromarray(np.zeros(shape, dtype=np.uint8)).save(folder / f"{number:02}.png")
     made = transformers.CLIPImageProcessor(do_center_crop=False, **processor)
     made.save_pretrained(tmp_path / "processor")
-    kind = {"model_type": "vit", "patch_size": 8} if settings else {"model_type": "resnet", "depths": [1, 1]}
+    kind = (
+        {"model_type": "vit", "patch_size": 8}
+        if "image_size" in settings
+        else {"model_type": "resnet", "depths": [1, 1]}
+    )
     resnet = {"embedding_size": 16, "hidden_sizes": [16, 32], "layer_type": "basic", "num_labels": 2}
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text(json.dumps(resnet | SMALL | kind | settings))

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from bench.config.model import Model
 from bench.errors import UserError
+from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload.own_module import naming_failure
 from bench.worker.workload.tasks import Arrays
@@ -39,24 +40,40 @@ def try_model(
     """
     where = f"model.pretrained={model.pretrained}" if model.pretrained else f"model.name={model.name}"
     build = partial(models.build, model, attention="eager", dropout=False, checkpointing=checkpointing)
-    remedy_of_settings = "correct model.config or its config.json"
-    with naming_failure(f"building {where} fails", remedy_of_settings), without_values():
-        built: Any = build()
-    arrays = make_arrays(built.config)
-    batch = {name: torch.from_numpy(arrays[name]) for name in models.accepted(built, list(arrays))}
+    with naming_failure(f"building {where} fails", "correct model.config or its config.json"):
+        try:
+            with without_values():
+                built = build()
+        except Exception:  # a refusal, which comes again, or code that looks at its weights
+            built = build()
+    is_large = models.parameter_count(built) > MOST_PARAMETERS
+    batch = _make_batch(built, make_arrays)
     try:
-        with ShapesAlone(built, {key: tuple(value.shape) for key, value in batch.items()}):
-            built(**batch).loss.backward()
+        if not is_large or all(weight.is_meta for weight in built.parameters()):
+            with ShapesAlone(built, batch):
+                _run_pass(built, batch)
+            return find_unused(built)
     except UserError:
         raise
     except Exception:
-        if models.parameter_count(built) > MOST_PARAMETERS:
-            return []
-        built = build()
-        shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in batch.items())
-        with naming_failure(f"{type(built).__name__} of {where} fails on a batch of {shapes}", remedy):
-            built(**batch).loss.backward()
+        pass
+    if is_large:
+        return []
+    built = build()
+    batch = _make_batch(built, make_arrays)  # which may have told the other model's configuration something
+    shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in batch.items())
+    with naming_failure(f"{type(built).__name__} of {where} fails on a batch of {shapes}", remedy):
+        _run_pass(built, batch)
     return find_unused(built)
+
+
+def _make_batch(built: Any, make_arrays: Callable[[Any], Arrays]) -> Batch:
+    arrays = make_arrays(built.config)
+    return {name: torch.from_numpy(arrays[name]) for name in models.accepted(built, list(arrays))}
+
+
+def _run_pass(built: torch.nn.Module, batch: Batch) -> None:
+    built(**batch).loss.backward()
 
 
 def find_unused(module: torch.nn.Module) -> list[str]:
@@ -84,10 +101,10 @@ def without_values() -> Iterator[None]:
 class ShapesAlone(TorchDispatchMode):
     """Moves to `meta` what meets a tensor there, and refuses ids that their embedding does not have."""
 
-    def __init__(self, module: torch.nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, module: torch.nn.Module, batch: Batch) -> None:
         super().__init__()
         self.names = {id(weight): name for name, weight in module.named_parameters()}
-        self.length = max((shape[-1] for shape in shapes.values()), default=0)
+        self.length = max(value.shape[-1] for value in batch.values())
 
     def __torch_dispatch__(
         self, operator: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None

@@ -89,10 +89,9 @@ class TaskPreparation(ABC):
 
     def extremes(self) -> list[int]:
         """Samples with the highest id of every column, and the most tokens; of files the first two."""
-        table = getattr(self.samples, "data", None)
-        if table is None:  # files, which are all alike to a model
+        if not isinstance(self.samples, datasets.Dataset):
             return [0, 1]
-        found = set()
+        table, found = self.samples.data, set()
         for name in table.column_names:
             highest, start = (-1, 0), 0
             for chunk in table.column(name).chunks:
