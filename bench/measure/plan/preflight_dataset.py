@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +43,9 @@ def check_model(config: Config) -> list[str]:
         _check_header(file)
     if model.module is not None or (is_shipped and not config.checkpointing_of(config.reference)):
         return []
-    if config.data.name == "hf":  # `check_dataset` tries it on the dataset's batch
+    if config.data.name == "hf":  # whose batch `check_dataset` takes for it
         return []
-    return _inspect("inspect_model", {"seq_len": config.seq_len}, config)
+    return _inspect("inspect_model", config, seq_len=config.seq_len)
 
 
 def _check_header(file: Path) -> None:
@@ -67,35 +66,28 @@ def check_module(config: Config) -> list[str]:
     if config.model.module is None:
         return []
     find_file(config.model.module)
-    spec = {
-        "micro_batch": config.micro_batch,
-        "seq_len": config.seq_len,
-        "seed": config.seed,
-        "device": config.device.type,
-    }
-    return _inspect("inspect_module", spec, config, device=config.device.type)
+    sizes_of_batch = {"micro_batch": config.micro_batch, "seq_len": config.seq_len}
+    return _inspect("inspect_module", config, **sizes_of_batch, seed=config.seed, device=config.device.type)
 
 
-def _inspect(function: str, given: Mapping[str, Any], config: Config, *, device: str = "cpu") -> list[str]:
+def _inspect(function: str, config: Config, **given: Any) -> list[str]:
     """Let a function of `bench.worker.workload.inspections` look at the model, as a rank would; its answer.
-
-    `given` are arguments beside the model's.
 
     Raises:
         UserError: the sentence that it printed, ending with status 2: the user has something to correct.
     """
-    model = {
+    given |= {
         "model": dataclasses.asdict(config.model),
         "checkpointing": config.checkpointing_of(config.reference),
     }
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
         file = Path(folder) / "spec.json"
-        file.write_text(json.dumps(model | dict(given)), encoding="utf-8")
+        file.write_text(json.dumps(given), encoding="utf-8")
         done = subprocess.run(
             [sys.executable, "-m", INSPECTIONS, function, str(os.getpid()), str(file)],
             env=worker_variables(
                 os.environ,
-                device=device,
+                device=given.get("device", "cpu"),
                 threads=config.device.threads,
                 allocator="system",
                 blas="stock",
@@ -134,12 +126,9 @@ def check_dataset(config: Config) -> list[str]:
     _check_folders(config)
     if sys.stderr.isatty():
         print(f"reading data.path={config.data.path}, and tokenizing it if it is text", file=sys.stderr)
-    spec = {
-        "data": dataclasses.asdict(config.data),
-        "seq_len": config.seq_len,
-        "global_batch": global_batch(config.micro_batch, config.grad_accum, config.device.world_size),
-    }
-    return _inspect("inspect_dataset", spec, config)
+    samples = global_batch(config.micro_batch, config.grad_accum, config.device.world_size)
+    data = dataclasses.asdict(config.data)
+    return _inspect("inspect_dataset", config, data=data, seq_len=config.seq_len, global_batch=samples)
 
 
 def _check_python_docs(config: Config) -> None:

@@ -17,7 +17,6 @@ from bench.worker.sharding import Batch
 from bench.worker.state import initial_state
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
-from bench.worker.workload.model import MOST_NAMED
 
 MOST_SKIPPED = 64
 """Steps in a row whose gradient may overflow, each halving the loss's scale: after that, none would help."""
@@ -55,14 +54,12 @@ class Training(AnyTraining):
         self.feed = feeds.make(
             spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
         )
-        unused = ", ".join(spec.without_gradient[:MOST_NAMED])
-        unused += " …" if len(spec.without_gradient) > MOST_NAMED else ""
+        unused = spec.without_gradient
+        without = f"without a gradient: {unused[0]} (of {len(unused)})" if unused else ""
         self.facts = {
             **models.facts_of(model, spec.attention),
             "loaded_bytes": initial_state.size(spec),
-            "weights": "; ".join(
-                filter(None, [initial_state.read_note(spec), unused and f"without a gradient: {unused}"])
-            ),
+            "weights": "; ".join(filter(None, [initial_state.read_note(spec), without])),
             "host_runtime_bytes": runtime_bytes,
             "padding_share": self.feed.padding_share,
             "library": self.engine.library,

@@ -122,10 +122,8 @@ def _refuse_unknown(
 
 
 _OF_OTHER_TRAINING = {
-    **dict.fromkeys(
-        ("quantization_config", "compression_config"),
-        "and would be trained in fp32 all the same; remove it from config.json, or choose another model.",
-    ),
+    "quantization_config": (quantized := "but would be trained in fp32; remove it from config.json."),
+    "compression_config": quantized,
     "gradient_checkpointing": "which is set here by checkpointing=true; remove it from config.json.",
 }
 """Keys of a configuration that ask for another training than the row would say, and what to do."""

@@ -43,7 +43,7 @@ def try_model(
     with naming_failure(f"building {where} fails", "correct model.config or its config.json"):
         try:
             with without_values():
-                built = build()
+                built: Any = build()
         except Exception:  # a refusal, which comes again, or code that looks at its weights
             built = build()
     is_large = models.parameter_count(built) > MOST_PARAMETERS
@@ -51,7 +51,7 @@ def try_model(
     try:
         if not is_large or all(weight.is_meta for weight in built.parameters()):
             with ShapesAlone(built, batch):
-                _run_pass(built, batch)
+                built(**batch).loss.backward()
             return find_unused(built)
     except UserError:
         raise
@@ -63,17 +63,13 @@ def try_model(
     batch = _make_batch(built, make_arrays)  # which may have told the other model's configuration something
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in batch.items())
     with naming_failure(f"{type(built).__name__} of {where} fails on a batch of {shapes}", remedy):
-        _run_pass(built, batch)
+        built(**batch).loss.backward()
     return find_unused(built)
 
 
 def _make_batch(built: Any, make_arrays: Callable[[Any], Arrays]) -> Batch:
     arrays = make_arrays(built.config)
     return {name: torch.from_numpy(arrays[name]) for name in models.accepted(built, list(arrays))}
-
-
-def _run_pass(built: torch.nn.Module, batch: Batch) -> None:
-    built(**batch).loss.backward()
 
 
 def find_unused(module: torch.nn.Module) -> list[str]:

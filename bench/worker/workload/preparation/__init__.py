@@ -88,9 +88,9 @@ class TaskPreparation(ABC):
         return self.finish(writeable, random)
 
     def extremes(self) -> list[int]:
-        """Samples with the highest id of every column, and the most tokens; of files the first two."""
+        """Samples with the highest id of every column, and the most tokens; of files first and last."""
         if not isinstance(self.samples, datasets.Dataset):
-            return [0, 1]
+            return sorted({0, len(self.samples) - 1})
         table, found = self.samples.data, set()
         for name in table.column_names:
             highest, start = (-1, 0), 0
