@@ -106,6 +106,8 @@ def measure_or_serve(cfg: DictConfig) -> list[str]:
     own_folders = [override for override in given["hydra"] if override.startswith("hydra.searchpath=")]
     escaped = r"""(?<=\w)\\(?=[: ]\w[^"']*$)"""  # by Hydra's sweeper, which need not be
     overrides = [*own_folders, *(re.sub(escaped, "", override) for override in given["task"])]
+    if HydraConfig.get().job.chdir:
+        raise UserError("hydra.job.chdir=true would look for every path elsewhere", "leave it out")
     config = load(cfg)
     if jobs.task_number() > 0:
         jobs.serve_first_task(config)

@@ -22,7 +22,7 @@ class Device:
     # stock: MKL, which multiplies PyTorch's matrices, as it is installed; on CPUs that Intel did not make it
     # leaves out its kernels for newer instructions. full: made to use all that the CPU has, as on Intel's.
     blas: str = one_of("stock", "full", default="stock")
-    # of a backend's private memory on the host, shared equally by its ranks; none if null
+    # of a backend's private memory on the host, shared equally by its ranks; null: on a CPU what is left
     memory_limit_gib: float | None = above_zero(None)
     # More ranks than cores, which take turns: what they send and hold is as it would be; nothing is timed.
     share_cores: bool = False

@@ -51,6 +51,7 @@ class Config:
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
 
     def __post_init__(self) -> None:
+        self.without_gradient: list[str] = []  # names of weights; the preflight finds them
         check_fields(self, "")
         for name, backend in self.backends.items():
             self._check_backend(name, backend)

@@ -298,6 +298,10 @@ class End(Request[None], frozen=True, tag="end"):
     """End the rank; there is no answer."""
 
 
+AT_ONCE = (UseFirstBatches, TrainForParity)
+"""What all groups of a launch are asked for at the same time, and need memory for."""
+
+
 def _decoder_of(base: type[M]) -> "msgspec.msgpack.Decoder[M]":
     """A decoder of every class that derives from `base`, told apart by their tags."""
     classes = [base]

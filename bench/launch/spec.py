@@ -40,10 +40,12 @@ class WorkerSpec:
     holds_threads: bool  # the engine keeps to `threads`
     cores: tuple[tuple[int, ...], ...]  # by local rank
     blas: str  # which path MKL must prove to take
-    memory_limit_bytes: int | None  # of each rank's private memory on the host
+    memory_limit_bytes: int | None  # of each rank's private memory; None: on a CPU, what is left
     initial_state: str  # safetensors file that every rank loads
     saves_initial_state: bool  # this group's rank 0 writes it first
     expected_tensors: str  # folder of what plain PyTorch computes, for rank 0 of a parity launch
+    groups: int = 1  # that live side by side, this one included
+    without_gradient: tuple[str, ...] = ()  # weights that no rank may wait for
     profiled_groups: int = 0  # that live side by side, this one included; of them nothing is timed
     initial_scale: float = INITIAL_SCALE  # of the loss in fp16
     growth_steps: int = GROWTH_STEPS  # without an overflow, after which that scale doubles

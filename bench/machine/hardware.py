@@ -2,6 +2,7 @@
 
 import functools
 import os
+from pathlib import Path
 
 from bench.machine.gpus import Gpu, visible_gpus
 
@@ -35,6 +36,12 @@ def available_gpus() -> int:
 def _gpus() -> tuple[Gpu, ...]:
     """Asked once, since some drivers take a second to wake up."""
     return tuple(visible_gpus())
+
+
+def available_bytes() -> int:
+    """What programs can still take of this machine's memory before it swaps or stalls, by the kernel."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
 
 
 def memory_bytes() -> int:

@@ -10,8 +10,12 @@ from bench.setup.recipes import CUDA_HOME, MKL_LIBRARY
 SECRET_VARIABLE = "BENCH_SECRET"  # environment variable that the user sets to the same on all nodes
 
 REMOVED = (
-    *("ORTMODULE_", "DS_", "PYTORCH_", "ATEN_"),
-    "TORCH",  # TORCH_, TORCHELASTIC_, TORCHINDUCTOR_ …
+    *("ORT_", "ORTMODULE_", "DS_", "DEEPSPEED_", "PYTORCH_", "ATEN_"),
+    "TORCH",  # TORCH_, TORCHELASTIC_, TORCHDYNAMO_, TORCHINDUCTOR_ …
+    # What accelerate, and with it transformers' Trainer, takes for an answer of `accelerate launch`.
+    *("ACCELERATE_", "FSDP_", "MEGATRON_LM_", "PARALLELISM_CONFIG_", "SM_", "SMDATAPARALLEL_"),
+    *("XLA_", "PJRT_DEVICE", "USE_TORCH", "USE_TF", "USE_FLAX", "USE_JAX", "FORCE_TF_AVAILABLE"),
+    *("FLASH_ATTENTION_", "TRITON_INTERPRET", "HF_DATASETS_IN_MEMORY_MAX_SIZE"),
     *("OMP_", "KMP_", "GOMP_", "MKL_", "ONEDNN_", "DNNL_", "MALLOC_", "GLIBC_TUNABLES"),
     *("CUBLAS_", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE"),
 )

@@ -86,9 +86,13 @@ def suggest(
     whether its backends were profiled, as far as they can be.
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
-    if failed - {"invalid"}:
+    base, others = comparison.base, {summary.status for summary in comparison.others}
+    if base is not None and base.status in PASSED and "crashed" in others:  # of another engine, perhaps
         other_stack = "" if stacks.own() == DEFAULT_STACK else f" STACK={stacks.own()}"
         return f"make doctor{other_stack}", "what can run on this machine"
+    if "oom" in failed and (half := int(comparison.rows["micro_batch"].max()) // 2):
+        again = replace_override(overrides, f"micro_batch={half}")
+        return re.sub("^python ", f"{this_python()} ", command_with(again, stacks.own())), "needs less memory"
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
     verdicts = {outcome.verdict for _, outcome in _outcomes(comparison)}
     if spoiled or verdicts & {INCONCLUSIVE, ONE_LAUNCH}:

@@ -38,7 +38,7 @@ DTYPES = {
     "attention": TEXT,
     "checkpointing": WHOLE,  # 1 or 0: activations are recomputed in the backward pass
     "batch_rule": TEXT,  # equal; max: each backend at its own largest micro-batch
-    "memory_limit_gib": REAL,  # of each backend's private memory on the host; blank: none
+    "memory_limit_gib": REAL,  # of each backend's private memory on the host; blank: what was left
     "nodes": WHOLE,  # machines that the ranks are spread over
     "link_gbit_per_s": REAL,  # that the link between them was held to; blank: nothing holds it
     "world_size": WHOLE,

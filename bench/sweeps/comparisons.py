@@ -3,7 +3,7 @@
 What its results file says is the only state of a sweep.
 """
 
-import dataclasses
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +114,8 @@ def is_complete(comparison: PlannedComparison) -> bool:
 def config_to_measure(comparison: PlannedComparison) -> Config:
     """The configuration, without `resume` where the results file cannot be gone on with on this machine."""
     config = comparison.config
-    anew = dataclasses.replace(config, resume=False)
+    anew = copy.copy(config)
+    anew.resume = False
     try:
         table = csv_files.read(comparison.csv)
     except UserError:

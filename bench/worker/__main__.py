@@ -34,6 +34,7 @@ def run(spec: WorkerSpec, spec_path: Path, *, imported: float = 0.0) -> NoReturn
         else TorchRank(spec, rank=rank, local_rank=local_rank)
     )
     made.imported = imported
+    made.takes_what_is_left = spec.memory_limit_bytes is None and spec.device == "cpu"
     status = serve(channel, made)
     sys.stdout.flush()
     sys.stderr.flush()

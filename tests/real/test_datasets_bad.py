@@ -19,7 +19,7 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
 from bench.setup.checkout import ROOT
-from bench.worker.workload.inspections import inspect_dataset
+from bench.worker.workload.inspections import prepare_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 
@@ -27,13 +27,9 @@ pytestmark = pytest.mark.once
 
 SETTINGS: dict[str, Any] = {
     "vocab_size": 64,
-    "max_position_embeddings": 64,
     "num_labels": 2,
     "pad_token_id": 0,
     "decoder_start_token_id": None,
-    "image_size": 16,
-    "num_mel_bins": 8,
-    "max_source_positions": 50,
 }
 
 
@@ -60,7 +56,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
         if "processor" not in changes:
             given["processor"] = local_data.tokenizer(tmp_path / "words", **tokenizer or {})
         with pytest.raises(UserError) as caught:
-            inspect_dataset(
+            prepare_dataset(
                 a_model(task=task),
                 Data(name="hf", **given | changes),
                 settings=SimpleNamespace(**SETTINGS | (settings or {})),
@@ -154,11 +150,6 @@ CLASSES = [{"text": "a cat", "label": number} for number in (0, 1, 2, 0)]
         ),
         (
             "masked-lm",
-            {"seq_len": 65},
-            "seq_len=65 is longer than the 64 positions of model.name=m; choose a shorter one.",
-        ),
-        (
-            "masked-lm",
             {"tokenizer": {"model_max_length": 12}},
             "seq_len=16 is longer than the 12 tokens that data.processor=FOLDER/words allows "
             "(its model_max_length); choose a shorter one.",
@@ -189,7 +180,26 @@ def test_a_split_that_is_not_there_is_refused(refusal: Callable[..., str], tmp_p
     assert refusal("masked-lm", path=str(saved)) == (
         "data.split=train is not in data.path=FOLDER/saved; choose one of: test."
     )
-    assert "Unknown split" in refusal("masked-lm", split="tset")
+    rows = b'{"text": "a cat"}\n'
+    (tmp_path / "in").mkdir()
+    for name in ("train", "validation"):
+        (tmp_path / "in" / f"{name}.jsonl").write_bytes(rows)
+    for split, remedy in (
+        ("valid", "did you mean data.split=validation?"),
+        ("validation[:1]", ""),
+        ("trian", "did you mean data.split=train?"),
+        ("valid[:10%]", "did you mean data.split=validation?"),
+        ("x", "choose one of: train, validation."),
+    ):
+        name = split.partition("[")[0]
+        said = refusal("masked-lm", path=str(tmp_path / "in"), split=split)
+        assert (
+            said == f"data.split={name} is not in data.path=FOLDER/in; {remedy}"
+            if remedy
+            else "holds 1" in said
+        )
+    said = refusal("masked-lm", path=str(tmp_path / "in"), subset="first")
+    assert said == "data.subset=first is not in data.path=FOLDER/in; choose one of: default."
 
 
 def test_a_file_of_another_kind_is_refused(refusal: Callable[..., str], tmp_path: Path) -> None:
@@ -357,18 +367,6 @@ def test_an_image_that_cannot_be_read_is_named(refusal: Callable[..., str], tmp_
     assert sentence.endswith("replace it or take it away.")
 
 
-def test_images_of_another_size_are_refused(refusal: Callable[..., str], tmp_path: Path) -> None:
-    assert refusal(
-        "image-classification",
-        path=local_data.images(tmp_path / "images"),
-        processor=local_data.image_processor(tmp_path / "processor", size=32),
-        seq_len=None,
-    ) == (
-        "data.processor=FOLDER/processor makes images of 32 x 32, but model.name=m takes 16 x 16; "
-        "choose the model's own processor, or set ++model.config.image_size=32."
-    )
-
-
 def test_text_is_no_image(refusal: Callable[..., str], tmp_path: Path) -> None:
     path = local_data.lines(tmp_path / "data", [{"image": 5, "label": 0}] * 4)
     processor = local_data.image_processor(tmp_path / "processor")
@@ -387,18 +385,6 @@ def test_a_sound_at_another_rate_is_refused(refusal: Callable[..., str], tmp_pat
     assert sentence.endswith(
         "0.wav of data.path=FOLDER/sounds has 8,000 samples a second, but data.processor=FOLDER/processor "
         "takes 16,000; convert the dataset to that rate first."
-    )
-
-
-@local_data.takes_sounds
-def test_a_spectrogram_that_the_model_does_not_take_is_refused(
-    refusal: Callable[..., str], tmp_path: Path
-) -> None:
-    assert "makes 8 bins x 100 frames, but model.name=m takes 8 x 3000; " in refusal(
-        "speech-recognition",
-        path=local_data.sounds(tmp_path / "sounds"),
-        processor=local_data.speech_processor(tmp_path / "processor"),
-        settings={"max_source_positions": 1500},
     )
 
 
@@ -480,9 +466,35 @@ def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.stderr == (
+    assert done.stderr.splitlines()[-1] == (
         f"data.path={path} has no column text for model.task=masked-lm, only sentence; "
-        "set ++data.columns={text: ?} to the one that holds it.\n"
+        "set ++data.columns={text: ?} to the one that holds it."
     )
     assert done.returncode == 2
     assert not list((tmp_path / "results").glob("*.csv"))
+
+
+@pytest.mark.parametrize("variable", ["HF_HOME", "XDG_CACHE_HOME", "HF_DATASETS_CACHE", "HF_MODULES_CACHE"])
+def test_a_cache_that_cannot_be_written_to_is_not_the_data_s_fault(tmp_path: Path, variable: str) -> None:
+    local_data.lines(tmp_path / "data", local_data.rows("masked-lm"))
+    local_data.tokenizer(tmp_path / "words")
+    (tmp_path / "file").touch()
+    done = subprocess.run(
+        [*(sys.executable, "-c"), CACHE, str(tmp_path)],
+        env={**os.environ, "HF_HOME": str(tmp_path / "good"), variable: str(tmp_path / "file" / "below")}
+        if variable != "XDG_CACHE_HOME"
+        else {**os.environ, variable: str(tmp_path / "file" / "below")},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "keep what they prepare, cannot be written to (not a directory); set HF_HOME to" in done.stderr
+
+
+CACHE = """
+import sys
+from bench.config.data import Data
+from bench.worker.workload.preparation import _source
+_source.load(Data(name="hf", path=sys.argv[1] + "/data"))
+"""

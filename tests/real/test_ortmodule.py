@@ -2,7 +2,7 @@
 
 import copy
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,29 @@ def of_torch() -> None:
     torch.ones(2) @ torch.ones(3)
 
 
+def of_an_id() -> None:
+    torch.nn.Embedding(2, 1)(torch.tensor([2]))
+
+
+def of_a_list() -> None:
+    print([1][2])
+
+
+def in_an_export(fails: Callable[[], None]) -> Callable[[], None]:
+    """As ORTModule raises what it meets in an export."""
+
+    def export() -> None:
+        from onnxruntime.training.ortmodule._fallback import ORTModuleONNXModelException, wrap_exception
+
+        try:
+            fails()
+        except Exception as error:
+            words = f"There was an error while exporting the PyTorch model to ONNX: {error}"
+            raise wrap_exception(ORTModuleONNXModelException, RuntimeError(words))  # noqa: B904 - as there
+
+    return export
+
+
 @pytest.mark.parametrize(
     ("raises", "status"),
     [
@@ -105,6 +128,10 @@ def of_torch() -> None:
         (of_sympy, "unsupported"),
         (of_onnx, "unsupported"),
         (of_torch, None),
+        (in_an_export(of_an_id), None),
+        (in_an_export(of_a_list), None),
+        (in_an_export(of_torch), "unsupported"),
+        (in_an_export(of_onnx), "unsupported"),
         (RuntimeError("the loss is no scalar"), None),
     ],
 )

@@ -44,9 +44,9 @@ def own(folder: Path, code: str, name: str = "Net", **config: Any) -> Model:
     return a_model(module=f"{file}:{name}", task="own", architecture=None, config=config, seq_len=None)
 
 
-def inspect(model: Model, *, seq_len: int | None = None, ranks: int = 2, checkpointing: bool = False) -> None:
-    inspect_module(
-        model, micro_batch=3, seq_len=seq_len, seed=0, device="cpu", ranks=ranks, checkpointing=checkpointing
+def inspect(model: Model, *, seq_len: int | None = None, checkpointing: bool = False) -> list[str]:
+    return inspect_module(
+        model, micro_batch=3, seq_len=seq_len, seed=0, device="cpu", checkpointing=checkpointing
     )
 
 
@@ -167,10 +167,43 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
         {},
         "whose name contains drop",
     ),
-    "unused": (
-        instead("self.dropout =", "self.spare = torch.nn.Linear(1, 1); self.dropout ="),
+    "sparse": (
+        instead("self.dropout =", "self.e = torch.nn.Embedding(9, 1, sparse=True); self.dropout =").replace(
+            FORWARD, f"{FORWARD} + self.e(labels).sum()"
+        ),
         {},
-        "does not depend on spare.weight",
+        "the gradient of e.weight is sparse, and backends compare and average dense ones; leave sparse=True",
+    ),
+    "sparse bag": (
+        instead(
+            "self.dropout =",
+            "self.bag = torch.nn.EmbeddingBag(9, 1, mode='sum', sparse=True); self.dropout =",
+        ).replace(FORWARD, f"{FORWARD} + self.bag(labels[:, None]).sum()"),
+        {},
+        "the gradient of bag.weight is sparse",
+    ),
+    "sparse function": (
+        instead(
+            "self.dropout =", "self.table = torch.nn.Parameter(torch.ones(9, 1)); self.dropout ="
+        ).replace(FORWARD, f"{FORWARD} + F.embedding(labels, self.table, sparse=True).sum()"),
+        {},
+        "the gradient of table is sparse",
+    ),
+    "ordinary method": (
+        instead("def example_batch", "def _batch")
+        + "Net.example_batch = lambda self, batch_size, seed: {}\n",
+        {},
+        "example_batch(self, batch_size, seed) of model.module=",
+    ),
+    "too few arguments": (
+        instead("def example_batch(batch_size, seed):", "def example_batch(batch_size):"),
+        {},
+        "cannot be called as example_batch(batch_size, seed); let it take these alone; in a class it must",
+    ),
+    "too many arguments": (
+        instead("def example_batch(batch_size, seed):", "def example_batch(batch_size, seed, words):"),
+        {},
+        "example_batch(batch_size, seed, words) of model.module=",
     ),
     "batch axis": (
         instead("x.sum(1) > 0).long()", "x.sum(0) > 0).long()"),
@@ -219,5 +252,6 @@ def test_a_length_that_is_not_taken_is_refused(tmp_path: Path) -> None:
         inspect(own(tmp_path, GOOD), seq_len=16)
 
 
-def test_what_several_ranks_would_wait_for_one_rank_may_leave_unused(tmp_path: Path) -> None:
-    inspect(own(tmp_path, MISTAKES["unused"][0]), ranks=1)
+def test_weights_that_the_loss_does_not_depend_on_are_found(tmp_path: Path) -> None:
+    code = instead("self.dropout =", "self.spare = torch.nn.Linear(1, 1); self.dropout =")
+    assert inspect(own(tmp_path, code)) == ["spare.weight", "spare.bias"]

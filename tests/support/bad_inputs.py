@@ -115,6 +115,7 @@ BENCH = (
     "micro_batch",
     "seed=${nothing}",
     "--multirun micro_batch=1,zero",
+    "hydra.job.chdir=true",
     # files and folders
     "results_dir=/proc/nowhere",
     "reports_dir=file",

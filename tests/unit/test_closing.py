@@ -147,6 +147,10 @@ def test_one_launch_and_a_failed_reference_have_no_winner() -> None:
         (UNDECIDED, f'{MAKE} ARGS="measure.launches=6 resume=true"'),
         ([1.6], f'{MAKE} ARGS="measure.launches=4 resume=true"'),
         ("crashed", MAKE.replace("bench", "doctor")),
+        ("diverged", ""),
+        ("unsupported", ""),
+        ("timeout", ""),
+        ("oom", f'{MAKE} ARGS="micro_batch=2"'),
     ],
 )
 def test_the_next_command_follows_from_what_was_found(
@@ -154,6 +158,10 @@ def test_the_next_command_follows_from_what_was_found(
 ) -> None:
     seconds = {"pytorch": [2.0] if isinstance(ortmodule, list) else 2.0, "ortmodule": ortmodule}
     assert suggest(compared("gpt2", seconds), CSV, [])[0] == command
+
+
+def test_where_pytorch_itself_failed_the_doctor_cannot_help() -> None:
+    assert suggest(compared("gpt2", {"pytorch": "crashed", "ortmodule": "crashed"}), CSV, []) == ("", "")
 
 
 @pytest.mark.parametrize(("made", "launches"), [(1, 4), (2, 6)])

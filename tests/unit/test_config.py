@@ -1,4 +1,5 @@
 import itertools
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -406,15 +407,22 @@ def test_more_ranks_or_threads_than_the_machine_has_are_refused(
     assert str(caught.value) == sentence
 
 
-def test_memory_is_counted_with_the_vocabulary_of_mini(no_gpu: None) -> None:
-    for size, fits in (("published", False), ("mini", True)):
-        config = compose(["model=gpt2", f"model.size={size}", "micro_batch=8", "seq_len=1024"])
-        try:
-            check_memory(config, host_bytes=2**30)
-        except UserError:
-            assert not fits
-        else:
-            assert fits
+@pytest.mark.parametrize(
+    ("line", "fits"),
+    [
+        (["model=gpt2", "micro_batch=8", "seq_len=1024"], False),
+        (["model=gpt2", "model.size=mini", "micro_batch=8", "seq_len=1024"], True),
+        (["model=bert-mini", "micro_batch=10000"], False),  # 4 layers keep 4 KiB of a token
+        (["model=bert-mini", "micro_batch=10000", "model.trained=head"], True),
+        (["model=bert-mini", "micro_batch=800"], True),  # it classifies: no word has a score
+        (["model=bert-mini", "model.task=masked-lm", "micro_batch=800"], False),
+        (["model=bert-mini", "micro_batch=1200", "backend=[pytorch]"], False),
+        (["model=bert-mini", "micro_batch=1200", "precision=bf16", "backend=[pytorch]"], True),
+    ],
+)
+def test_memory_that_any_training_needs_is_counted(line: list[str], fits: bool, no_gpu: None) -> None:
+    with nullcontext() if fits else pytest.raises(UserError, match="choose a smaller micro_batch than"):
+        check_memory(compose([*line, "device=cpu", "device.world_size=2"]), host_bytes=2**30)
 
 
 # --- packages -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from bench.config.training import Precision
 from bench.errors import UserError
 from bench.machine import environment, source_code
 from bench.machine.variables import worker_variables
+from bench.measure.plan.preflight import print_removed_variables
 from bench.setup.checkout import ROOT
 from bench.setup.recipes import CUDA_HOME
 from tests.support.configs import a_config
@@ -196,6 +197,38 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
     assert after["removed_variables"] != before["removed_variables"]
     assert environment.hash_environment(after) == environment.hash_environment(before)
     assert environment.find_differences(before, after) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "reaches_ranks"),
+    [
+        ("ACCELERATE_MIXED_PRECISION", False),
+        ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", False),
+        ("FSDP_OFFLOAD_PARAMS", False),
+        ("SM_HP_MP_PARAMETERS", False),
+        ("USE_TORCH", False),
+        ("TORCHDYNAMO_DISABLE", False),
+        ("TORCHINDUCTOR_MAX_AUTOTUNE", False),
+        ("PYTORCH_JIT", False),
+        ("DEEPSPEED_TIMEOUT", False),
+        ("ORT_DISABLE_FUSED_ATTENTION", False),
+        ("FLASH_ATTENTION_DETERMINISTIC", False),
+        ("HF_DATASETS_IN_MEMORY_MAX_SIZE", False),
+        ("HF_HOME", True),
+        ("HF_HUB_OFFLINE", True),
+        ("TRANSFORMERS_CACHE", True),
+        ("TRITON_CACHE_DIR", True),
+        ("NCCL_SOCKET_IFNAME", True),
+    ],
+)
+def test_variables_that_change_training_are_removed_and_named(
+    tmp_path: Path, name: str, reaches_ranks: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = identity.environment_settings(a_config(tmp_path))
+    assert (name in worker_variables({name: "1"}, **settings)) is reaches_ranks
+    print_removed_variables({name: "1", "EDITOR": "vi"})
+    named = f"not passed on, since they change what is measured: {name}\n"
+    assert capsys.readouterr().err == ("" if reaches_ranks else named)
 
 
 def test_another_setting_of_the_workers_is_another_hash(tmp_path: Path) -> None:

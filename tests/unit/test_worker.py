@@ -1,13 +1,17 @@
 """What is inside a timed block and what is not, with a clock that only moves when told to."""
 
+import dataclasses
+import resource
 import socket
 import sys
 import threading
+from contextlib import nullcontext
 from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 
 from bench.errors import LaunchFailed, UserError
+from bench.launch import messages
 from bench.launch.channel import Channel
 from bench.launch.messages import (
     ANSWERS,
@@ -20,9 +24,11 @@ from bench.launch.messages import (
     Request,
     UseFirstBatches,
 )
+from bench.machine.telemetry import host_memory
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.on_device.rank import DeviceRank
+from bench.worker.rank import rank as rank_module
 from bench.worker.rank.child import in_a_line
 from bench.worker.rank.rank import Rank, serve
 from bench.worker.rank.torch_rank import TorchRank
@@ -125,6 +131,57 @@ def test_an_exception_becomes_a_status(error: Exception, status: str) -> None:
     assert TorchRank(a_spec(), rank=0, local_rank=0).status_of(error) == status
 
 
+@pytest.mark.parametrize(
+    ("request_", "sharers"),
+    [(messages.Build(), 2), (messages.TrainForParity(steps=1), 6), (messages.TimeBlock(steps=1), 2)],
+)
+def test_a_rank_takes_its_share_of_the_memory_that_is_left(
+    rank: TorchRank, request_: Any, sharers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank.spec = dataclasses.replace(rank.spec, groups=3, cores=((0,), (1,)))
+    asked: list[int] = []
+    monkeypatch.setattr(rank_module, "limit_to_available", lambda count: asked.append(count) or 1.5)
+    monkeypatch.setattr(TorchRank, request_.name, lambda *_, **__: None)
+    rank.answer(request_)
+    assert asked == [], "what the user has set, or a GPU's rank"
+    rank.takes_what_is_left = True
+    rank.answer(request_)
+    assert (asked, rank.share) == ([sharers], 1.5)
+
+
+@pytest.mark.parametrize(
+    ("left_mib", "sharers", "taken_mib", "fits"),
+    [(64, 1, 256, False), (1024, 1, 256, True), (1024, 8, 256, False), (-500, 1, 64, False)],
+)
+def test_what_is_beyond_the_share_cannot_be_had(
+    left_mib: int, sharers: int, taken_mib: int, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve = min(0.1 * host_memory.memory_bytes(), 4 << 30)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: reserve + (left_mib << 20))
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    try:
+        share = host_memory.limit_to_available(sharers)
+        assert share == pytest.approx(max(0, left_mib) / 1024 / sharers, abs=0.001)
+        with nullcontext() if fits else pytest.raises(MemoryError):
+            bytearray(taken_mib << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def test_a_lack_of_memory_says_how_much_there_was(rank: TorchRank) -> None:
+    rank.share = 1.5
+    ours, thread, _ = serving(rank)
+    cast(Any, rank).build = lambda: bytearray(1 << 60)
+    ours.send(Build())
+    answer = ours.receive(ANSWERS)
+    thread.join()
+    assert isinstance(answer, Failed)
+    assert (answer.status, answer.message) == (
+        "oom",
+        "a rank may take 1.5 GiB of the memory that was left: MemoryError: ",
+    )
+
+
 SOURCE = "/onnxruntime_src/orttraining/orttraining/python/orttraining_pybind_state.cc:548"
 SIGNATURE = "onnxruntime::python::addObjectMethods(pybind11::module&)::<lambda(Builder*, const Config&)>"
 
@@ -149,6 +206,10 @@ SIGNATURE = "onnxruntime::python::addObjectMethods(pybind11::module&)::<lambda(B
         (
             f"{SOURCE} {SIGNATURE}{' ' * 300} gradient_builder != nullptr was false. \n",
             "RuntimeError: gradient_builder != nullptr was false.",
+        ),
+        (
+            "Expected to have finished reduction in the prior iteration before starting a new one. This …",
+            "some weights get no gradient in some batches, which ranks wait for; set device.world_size=1",
         ),
         ("[ONNXRuntimeError] : 9 : no source file", "RuntimeError: [ONNXRuntimeError] : 9 : no source file"),
     ],

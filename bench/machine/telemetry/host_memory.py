@@ -6,9 +6,15 @@ psutil knows neither the peak (VmHWM) nor how to reset it.
 """
 
 import re
+import resource
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.machine.hardware import available_bytes, memory_bytes
+
+RESERVED_SHARE, MOST_RESERVED = 0.1, 4 << 30
+"""Of this machine's memory, what is left to all else: this share, but at most so many bytes."""
 
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
@@ -38,10 +44,30 @@ def reset_host_peak() -> bool:
 def read_host_memory(status: Path = _STATUS) -> HostMemory | None:
     """The present use and the peak; None where /proc does not tell (Linux does since 4.5)."""
     with suppress(OSError, KeyError):
-        found = re.findall(r"^(\w+):\s*(\d+) kB$", status.read_text(), re.MULTILINE)
-        size = {name: int(kib) * 1024 for name, kib in found}
+        size = _read_status(status)
         return HostMemory(size["VmHWM"], size["RssAnon"] + size["RssShmem"], size["RssFile"])
     return None
+
+
+def limit_to_available(sharers: int) -> float:
+    """Let this process take its share of what is left of the machine's memory now; the GiB of that share.
+
+    The kernel refuses what is beyond it (RLIMIT_DATA: private writable memory, touched or not). Without a
+    limit a machine stalls before its memory ends. `sharers` processes ask for memory at this time.
+    """
+    reserve = min(memory_bytes() * RESERVED_SHARE, MOST_RESERVED)
+    share = max(0, int((available_bytes() - reserve) / sharers))
+    with suppress(OSError, KeyError):
+        used = _read_status(_STATUS)["VmData"]
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (used + share, hard))
+    return share / 2**30
+
+
+def _read_status(status: Path) -> dict[str, int]:
+    """The sizes in a /proc/…/status, in bytes."""
+    sizes = re.findall(r"^(\w+):\s*(\d+) kB$", status.read_text(), re.MULTILINE)
+    return {name: int(kib) * 1024 for name, kib in sizes}
 
 
 def runtime_bytes() -> dict[str, int | None]:

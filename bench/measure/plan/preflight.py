@@ -3,20 +3,23 @@
 What is refused raises a UserError that says what to change or install.
 """
 
+import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench.config import sizes
-from bench.config.choices import DEEPSPEED, ON_DEVICE
+from bench.config import layers, sizes
+from bench.config.choices import DEEPSPEED, ON_DEVICE, SIXTEEN_BITS
+from bench.config.model import ALL
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
 from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.processor import find_why_full_is_refused
+from bench.machine.variables import removed_variables
 from bench.measure.plan.preflight_dataset import check_dataset, check_model, check_module
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
@@ -25,7 +28,8 @@ from bench.setup.recipes import MKL_LIBRARY, STACKS
 from bench.setup.stage import cpu_file, instruction_sets
 
 TOKEN_BYTES = 3 * 8  # bytes of a token on the host: its id, its place in the mask and its label, 64 bits each
-SCORE_BYTES = 4  # bytes of one token's score for one word of the vocabulary, in fp32
+SCORED = ("causal-lm", "masked-lm", "speech-recognition", "translation")
+"""Tasks of which every token gets a score for each word of the vocabulary."""
 
 
 def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:
@@ -38,12 +42,11 @@ def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
     print_other_versions(config)
+    print_removed_variables(os.environ)
     check_trackers(config)
     check_blas(config)
     check_folders(config)
-    check_model(config)
-    check_dataset(config)
-    check_module(config)
+    config.without_gradient = [*check_model(config), *check_dataset(config), *check_module(config)]
     return file_stem(config, short_name(gpus[0].name) if gpus else "cpu", overrides, stacks.own())
 
 
@@ -70,7 +73,7 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
 
 
 def check_memory(config: Config, *, host_bytes: int) -> None:
-    """Refuse a batch whose tokens, and one row of scores for each, already exceed the memory.
+    """Refuse a batch whose tokens, what each layer keeps of them and their scores exceed the memory alone.
 
     This is a lower bound of what training needs: whatever is refused would have failed.
     """
@@ -79,9 +82,8 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
     made = config.data.batches if config.data.name == "synthetic" else 0
     batches = max(made, 2 * config.grad_accum)  # as bench.worker.workload.feeds makes them
     needed = batches * tokens * TOKEN_BYTES
-    words = sizes.resize(config.model.dimensions, config.model.size).get("vocab_size")
-    if config.device.type == "cpu" and isinstance(words, int):
-        needed += tokens * words * SCORE_BYTES
+    if config.device.type == "cpu":
+        needed += tokens * _least_of_a_token(config)
     needed *= config.device.ranks_per_node
     if needed > host_bytes:
         keys = {
@@ -97,6 +99,18 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
             f"{host_bytes / 2**30:,.0f}",
             f"choose a smaller {largest} than {keys[largest]}",
         )
+
+
+def _least_of_a_token(config: Config) -> int:
+    """Bytes that the reference's training keeps of a token at least: each layer's input, and all scores."""
+    model = sizes.resize(config.model.dimensions, config.model.size)
+    words = model.get("vocab_size") if config.model.task in SCORED else 0
+    numbers = words if isinstance(words, int) else 0
+    if config.model.trained == ALL:  # a frozen layer keeps nothing
+        width = next((model[key] for key in ("hidden_size", "d_model", "n_embd", "dim") if key in model), 0)
+        numbers += width * (layers.count(model) or 0)
+    size = 2 if config.precision_of(config.reference).name in SIXTEEN_BITS else 4
+    return size * numbers // config.backends[config.reference].accumulate
 
 
 def _check_limits(config: Config, host_bytes: int) -> None:
@@ -176,6 +190,12 @@ def print_other_versions(config: Config) -> None:
         here = stacks.installed(stack)
         if here and (others := stacks.find_other_versions(stack, here.packages)):
             print(f"not the pinned versions of the {stack} stack: {', '.join(others)}", file=sys.stderr)
+
+
+def print_removed_variables(variables: Mapping[str, str]) -> None:
+    """Name the variables that would change how libraries train or compute, and that ranks do not get."""
+    if removed := removed_variables(variables):
+        print(f"not passed on, since they change what is measured: {', '.join(removed)}", file=sys.stderr)
 
 
 def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:

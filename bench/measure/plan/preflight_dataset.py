@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +28,24 @@ INSPECTIONS = "bench.worker.workload.inspections"
 """The program that prints a sentence and ends with status 2 where the user has something to correct."""
 
 
-def check_model(config: Config) -> None:
-    """Refuse keys of `model.config` that transformers does not know, and a checkpoint that it cannot read.
+def check_model(config: Config) -> list[str]:
+    """Refuse a model that cannot be built or fed; the names of its weights that get no gradient.
 
-    Also a task or checkpointing that the architecture lacks. A shipped file is known; ranks check once more.
+    Also keys of `model.config` that transformers does not know, a checkpoint that it cannot read, and a task
+    or checkpointing that the architecture lacks. A shipped file is known; ranks check once more.
     """
     model = config.model
     known = sizes.read_shipped(model.name) or {}
-    checkpointing = config.checkpointing_of(config.reference)
-    is_shipped = known.get("task") == model.task and model.config.keys() <= known["config"].keys()
-    if model.module is not None or (model.pretrained is None and is_shipped and not checkpointing):
-        return
+    is_shipped = model.pretrained is None and all(
+        known.get(key) == getattr(model, key) for key in ("architecture", "task", "config")
+    )
     for file in sorted(Path(model.pretrained or "nowhere").glob("*.safetensors")):
         _check_header(file)
-    _inspect("inspect_model", {"model": dataclasses.asdict(model), "checkpointing": checkpointing}, config)
+    if model.module is not None or (is_shipped and not config.checkpointing_of(config.reference)):
+        return []
+    if config.data.name == "hf":  # whose batch `check_dataset` takes for it
+        return []
+    return _inspect("inspect_model", config, seq_len=config.seq_len)
 
 
 def _check_header(file: Path) -> None:
@@ -58,37 +61,33 @@ def _check_header(file: Path) -> None:
         ) from None
 
 
-def check_module(config: Config) -> None:
-    """Refuse a module of the user's own that cannot be built, fed or trained."""
+def check_module(config: Config) -> list[str]:
+    """Refuse a module of the user's own that cannot be built, fed or trained; as `check_model`."""
     if config.model.module is None:
-        return
+        return []
     find_file(config.model.module)
-    spec = {
-        "model": dataclasses.asdict(config.model),
-        "micro_batch": config.micro_batch,
-        "seq_len": config.seq_len,
-        "seed": config.seed,
-        "device": config.device.type,
-        "ranks": config.device.world_size,
-        "checkpointing": config.checkpointing_of(config.reference),
-    }
-    _inspect("inspect_module", spec, config, device=config.device.type)
+    sizes_of_batch = {"micro_batch": config.micro_batch, "seq_len": config.seq_len}
+    return _inspect("inspect_module", config, **sizes_of_batch, seed=config.seed, device=config.device.type)
 
 
-def _inspect(function: str, spec: Mapping[str, Any], config: Config, *, device: str = "cpu") -> None:
-    """Let a function of `bench.worker.workload.inspections` look at `spec`, its arguments, as a rank would.
+def _inspect(function: str, config: Config, **given: Any) -> list[str]:
+    """Let a function of `bench.worker.workload.inspections` look at the model, as a rank would; its answer.
 
     Raises:
         UserError: the sentence that it printed, ending with status 2: the user has something to correct.
     """
+    given |= {
+        "model": dataclasses.asdict(config.model),
+        "checkpointing": config.checkpointing_of(config.reference),
+    }
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
         file = Path(folder) / "spec.json"
-        file.write_text(json.dumps(spec), encoding="utf-8")
+        file.write_text(json.dumps(given), encoding="utf-8")
         done = subprocess.run(
             [sys.executable, "-m", INSPECTIONS, function, str(os.getpid()), str(file)],
             env=worker_variables(
                 os.environ,
-                device=device,
+                device=given.get("device", "cpu"),
                 threads=config.device.threads,
                 allocator="system",
                 blas="stock",
@@ -103,18 +102,21 @@ def _inspect(function: str, spec: Mapping[str, Any], config: Config, *, device: 
             errors="replace",
             check=False,
         )
-    if done.returncode == 2 and done.stdout.strip():
-        raise UserError(done.stdout.strip().splitlines()[-1])
+    *_, last = ["", *done.stdout.strip().splitlines()]  # above it, what libraries print
+    if done.returncode == 2 and last:
+        raise UserError(last)
     if done.returncode != 0:
         raise RuntimeError(f"{function} ended with status {done.returncode}:\n{done.stderr}")
+    answer: list[str] = json.loads(last)
+    return answer
 
 
-def check_dataset(config: Config) -> None:
-    """Refuse a dataset that does not exist, cannot be read, or does not fit task and model."""
+def check_dataset(config: Config) -> list[str]:
+    """Refuse a dataset that cannot be read, or does not fit task and model; as `check_model`."""
     if config.data.name == python_docs.NAME:
         _check_python_docs(config)
     if config.data.name != "hf":
-        return
+        return []
     if config.model.task not in PREPARED:
         raise UserError(
             f"data=hf has no preparation for model.task={config.model.task}",
@@ -124,13 +126,9 @@ def check_dataset(config: Config) -> None:
     _check_folders(config)
     if sys.stderr.isatty():
         print(f"reading data.path={config.data.path}, and tokenizing it if it is text", file=sys.stderr)
-    spec = {
-        "model": dataclasses.asdict(config.model),
-        "data": dataclasses.asdict(config.data),
-        "seq_len": config.seq_len,
-        "global_batch": global_batch(config.micro_batch, config.grad_accum, config.device.world_size),
-    }
-    _inspect("inspect_dataset", spec, config)
+    samples = global_batch(config.micro_batch, config.grad_accum, config.device.world_size)
+    data = dataclasses.asdict(config.data)
+    return _inspect("inspect_dataset", config, data=data, seq_len=config.seq_len, global_batch=samples)
 
 
 def _check_python_docs(config: Config) -> None:

@@ -116,6 +116,8 @@ def _spec(
         memory_limit_bytes=None if limit is None else int(limit * 2**30 / device.world_size),
         initial_state=str(output.initial_state),
         saves_initial_state=False,
+        groups=len(config.backends) if config.measure.resident == "all" else 1,
+        without_gradient=tuple(config.without_gradient),
         expected_tensors=str(output.expected_tensors),
         nnodes=device.nnodes,
     )

@@ -168,7 +168,13 @@ class Engine(TorchEngine):
     def status_of(self, error: Exception) -> str | None:
         """ORTModule raises its own exceptions for what it cannot export, differentiate or run."""
         if isinstance(error, ORTModuleFallbackException | torch.onnx.OnnxExporterError):
-            return "unsupported"
+            # A model's own IndexError, such as of an id without an embedding, is met in any export.
+            of_model = isinstance(error.__context__, IndexError)
+            return (
+                None
+                if of_model and not _raised_in(error.__context__).startswith("torch.onnx")
+                else "unsupported"
+            )
         # ONNX Runtime's own exceptions (NotImplemented, Fail, InvalidGraph …) have no common base class.
         if type(error).__module__.startswith("onnxruntime."):
             return None if re.search(OF_THE_GPU, str(error).lower()) else "unsupported"
@@ -177,8 +183,13 @@ class Engine(TorchEngine):
         if isinstance(error, RuntimeError) and "onnxruntime" in (words := str(error).lower()):
             return None if re.search(OF_THE_GPU, words) else "unsupported"
         # Its Python infers shapes with what onnx and sympy raise.
-        frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-        return "unsupported" if frames and frames[-1].split(".")[0] in SHAPE_INFERENCE else None
+        return "unsupported" if _raised_in(error).split(".")[0] in SHAPE_INFERENCE else None
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module whose code raised an error; empty if it was not raised."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")) if frames else ""
 
 
 def _read_back_options(manager: Any) -> dict[str, int]:

@@ -17,11 +17,14 @@ class Loop(WatchedLoop):
 
     def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
         super().__init__(module, spec)
+        wrapping = DistributedDataParallelKwargs(
+            broadcast_buffers=False, find_unused_parameters=bool(spec.without_gradient)
+        )
         # No synchronisation with a loader's end, which endless batches do not have.
         self.accelerator = Accelerator(
             cpu=device.type == "cpu",
             gradient_accumulation_steps=spec.grad_accum,
-            kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
+            kwargs_handlers=[wrapping],
         )
         self.module, self.stepper = self.accelerator.prepare(module, self.optimizer)
 

@@ -119,7 +119,7 @@ class Loop(WatchedLoop):
             "disable_tqdm": True,
             "remove_unused_columns": False,
             "ddp_broadcast_buffers": False,
-            "ddp_find_unused_parameters": False,
+            "ddp_find_unused_parameters": bool(self.spec.without_gradient),
             **more,
         }
         self.trainer = self.make_trainer(

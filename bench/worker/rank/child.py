@@ -103,6 +103,10 @@ Some conditions have no reason; then the condition stays.
 """
 
 
+LOST_REDUCTION = "Expected to have finished reduction in the prior iteration"
+"""How DistributedDataParallel says it; its advice is a setting of its own."""
+
+
 def in_a_line(error: Exception) -> str:
     """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters.
 
@@ -112,6 +116,8 @@ def in_a_line(error: Exception) -> str:
         return error.message
     if isinstance(error, UserError):
         return " ".join(str(error).rpartition(f"{UserError.__module__}.UserError: ")[2].split())
+    if LOST_REDUCTION in str(error):
+        return "some weights get no gradient in some batches, which ranks wait for; set device.world_size=1"
     words = _BEFORE_REASON.sub("", str(error), count=1).strip()
     if len(words) > LONGEST_MESSAGE:
         words = last_error(words) or words.strip().splitlines()[0]

@@ -16,6 +16,7 @@ from bench.launch.channel import Channel, Closed
 from bench.launch.spec import WorkerSpec
 from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.host_memory import limit_to_available
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.rank.child import in_a_line, status_of
 from bench.worker.state import checkpoint_files
@@ -101,6 +102,9 @@ class Rank(ABC):
 
     imported = 0.0  # seconds of imports that were made for this rank before it was forked
 
+    takes_what_is_left = False  # of the machine's memory, its share and no more
+    share: float | None = None  # GiB of that, beside what it has
+
     refusals: ClassVar[Mapping[str, str]] = {}  # why there is no method for a request, by the request's name
 
     def __init__(
@@ -116,6 +120,9 @@ class Rank(ABC):
 
     def answer(self, request: messages.Request[messages.A]) -> messages.A:
         """Do what the coordinator asks; `unsupported` if this rank has no method for it."""
+        if self.takes_what_is_left:
+            groups = self.spec.groups if isinstance(request, messages.AT_ONCE) else 1
+            self.share = limit_to_available(len(self.spec.cores) * groups)
         method = getattr(self, request.name, None)
         if method is None:
             reason = f"engine={self.spec.engine} has no answer to {request.name}"
@@ -276,9 +283,10 @@ def serve(channel: Channel, rank: Rank) -> int:
             return 1
         except Exception as error:
             traceback.print_exc()
-            answer = messages.Failed(
-                status=rank.status_of(error), message=in_a_line(error), details=traceback.format_exc()
-            )
+            status, message = rank.status_of(error), in_a_line(error)
+            if status == "oom" and rank.share is not None:
+                message = f"a rank may take {rank.share:.1f} GiB of the memory that was left: {message}"
+            answer = messages.Failed(status=status, message=message, details=traceback.format_exc())
         try:
             channel.send(answer)
         except Closed:

@@ -54,10 +54,12 @@ class Training(AnyTraining):
         self.feed = feeds.make(
             spec, model, rank=rank, world_size=torch.distributed.get_world_size(), pinned=self._on_cuda
         )
+        unused = spec.without_gradient
+        without = f"without a gradient: {unused[0]} (of {len(unused)})" if unused else ""
         self.facts = {
             **models.facts_of(model, spec.attention),
             "loaded_bytes": initial_state.size(spec),
-            "weights": initial_state.read_note(spec),
+            "weights": "; ".join(filter(None, [initial_state.read_note(spec), without])),
             **runtime,
             "padding_share": self.feed.padding_share,
             "library": self.engine.library,

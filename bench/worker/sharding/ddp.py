@@ -24,6 +24,7 @@ class Sharding(sharding.Sharding):
     def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
         self.model = module
         self.precision = spec.precision.name
+        self.waits_for_all = not spec.without_gradient
         self.module = self.wrap(module, device)
         self.updater, self.optimizer = self.updates(spec)
         self.grad_accum = spec.grad_accum
@@ -36,7 +37,12 @@ class Sharding(sharding.Sharding):
             return module
         devices = [device] if device.type == "cuda" else None
         # DeepSpeed leaves buffers to each rank, too; by default DDP would send them at every forward pass.
-        return DistributedDataParallel(module, device_ids=devices, broadcast_buffers=False)
+        return DistributedDataParallel(
+            module,
+            device_ids=devices,
+            broadcast_buffers=False,
+            find_unused_parameters=not self.waits_for_all,
+        )
 
     def updates(self, spec: WorkerSpec) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
         """The optimizer to step, and the one within that updates this rank's parameters: here one."""
@@ -133,6 +139,8 @@ class Sharding(sharding.Sharding):
         """DDP's class, or that there is none, and GradScaler's settings."""
         wrapped = isinstance(self.module, DistributedDataParallel)
         proof: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
+        if not self.waits_for_all:
+            proof["find_unused_parameters"] = getattr(self.module, "find_unused_parameters", None)
         if self.scaler is not None:
             proof["loss_scaling"] = {
                 "class": class_path(self.scaler),

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ import torch
 
 from bench.config.data import Data
 from bench.config.model import Model
-from bench.errors import LaunchFailed, UserError
+from bench.errors import UserError
 from bench.launch.lifeline import die_with
-from bench.worker.rank.child import in_a_line
+from bench.machine.telemetry.host_memory import limit_to_available
+from bench.worker.rank.child import in_a_line, status_of
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload import own_module
-from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
+from bench.worker.workload.synthetic import synthetic
+from bench.worker.workload.tasks import Arrays
+from bench.worker.workload.trial import find_unused, try_model
 
 LOOKED_AT = 2000
 """Images or sounds that are opened, evenly spread over the dataset; a damaged one beyond them ends the launch
@@ -33,28 +37,44 @@ AT_ONCE = 16  # samples held in memory at a time
 FEW = 2  # samples of the batch that a module of the user's own is tried with; more are only made
 
 
-def inspect_model(model: Model, *, checkpointing: bool = False) -> Any:
-    """Make the transformers configuration, and refuse what must be corrected in it."""
-    with naming_what_cannot_be_read(model):
-        settings = configuration(model)
-        if not model.trust_remote_code:  # which may bring a head of its own
-            models.check_head(settings, model.task, checkpointing=checkpointing)
-    return settings
+def inspect_model(model: Model, *, seq_len: int | None, checkpointing: bool = False) -> list[str]:
+    """Try a model on a random batch without padding; the names of weights that get no gradient."""
+
+    def make(settings: Any) -> Arrays:
+        data = Data(name="synthetic", lengths="full")
+        made = partial(synthetic, data, task=model.task, settings=settings, count=1, seed=0, rank=0)
+        return made(micro_batch=FEW, seq_len=seq_len)[0]
+
+    remedy = "correct model.config" + (" or seq_len" if seq_len else "")
+    return try_model(model, make, remedy=remedy, checkpointing=checkpointing)
 
 
 def inspect_dataset(
-    model: Model, data: Data, *, settings: Any = None, seq_len: int | None, global_batch: int
-) -> None:
+    model: Model, data: Data, *, seq_len: int | None, global_batch: int, checkpointing: bool = False
+) -> list[str]:
+    """Prepare the dataset, look into it, and try the model on its highest ids and longest text."""
+
+    def make(settings: Any) -> Arrays:
+        prepared = prepare_dataset(model, data, settings=settings, seq_len=seq_len, global_batch=global_batch)
+        return prepared.batch(prepared.extremes(), np.random.default_rng(0))
+
+    remedy = "choose the model's own tokenizer or processor, or correct model.config"
+    return try_model(model, make, remedy=remedy, checkpointing=checkpointing)
+
+
+def prepare_dataset(
+    model: Model, data: Data, *, settings: Any, seq_len: int | None, global_batch: int
+) -> Any:
     """Prepare the dataset, whose tokens the ranks then find in the cache of `datasets`, and open samples."""
     from bench.worker.workload import preparation  # imports `datasets`, which others do not need
 
-    settings = settings or inspect_model(model)
     prepared = preparation.prepare(data, model, settings=settings, seq_len=seq_len, global_batch=global_batch)
     count = len(prepared.samples)
     numbers = np.unique(np.linspace(0, count - 1, num=min(count, LOOKED_AT)).astype(int)).tolist()
     random = np.random.default_rng(0)
     for start in range(0, len(numbers), AT_ONCE):
         prepared.batch(numbers[start : start + AT_ONCE], random)
+    return prepared
 
 
 def inspect_module(
@@ -64,10 +84,12 @@ def inspect_module(
     seq_len: int | None,
     seed: int,
     device: str,
-    ranks: int,
     checkpointing: bool,
-) -> None:
-    """Try a module of the user's own once: every backend relies on this in fp32 and without dropout."""
+) -> list[str]:
+    """Try a module of the user's own once: every backend relies on this in fp32 and without dropout.
+
+    Returns the names of weights that get no gradient.
+    """
     torch.manual_seed(seed)
     module = models.build(model, attention="eager", dropout=False, checkpointing=checkpointing).to(device)
     _check_batches(model, micro_batch=micro_batch, seq_len=seq_len, seed=seed)
@@ -86,12 +108,13 @@ def inspect_module(
             "compared",
             "keep each probability in an nn.Dropout or in an attribute whose name contains drop",
         )
-    unused = [name for name, one in module.named_parameters() if one.requires_grad and one.grad is None]
-    if unused and ranks > 1:
-        raise UserError(
-            f"the loss does not depend on {', '.join(unused[:3])}, for whose gradient ranks would wait",
-            "remove what is not used, or set its requires_grad to False",
-        )
+    for name, one in module.named_parameters():
+        if one.grad is not None and one.grad.layout != torch.strided:
+            raise UserError(
+                f"the gradient of {name} is sparse, and backends compare and average dense ones",
+                "leave sparse=True out",
+            )
+    return find_unused(module)
 
 
 def _check_batches(model: Model, *, micro_batch: int, seq_len: int | None, seed: int) -> None:
@@ -142,12 +165,18 @@ def main() -> None:
     spec["model"] = msgspec.convert(spec["model"], Model)
     if "data" in spec:
         spec["data"] = Data(**spec["data"])
-    status = 0
+    status, room = 0, 0.0
+    if spec.get("device") != "cuda":  # which maps more than it uses
+        room = limit_to_available(1)
     try:
-        FUNCTIONS[function](**spec)
-    except (LaunchFailed, UserError) as error:
+        print(json.dumps(FUNCTIONS[function](**spec)))
+    except Exception as error:
+        if (kind := status_of(error)) is None:
+            raise
         traceback.print_exc()
         sentence = " ".join(in_a_line(error).split())
+        if kind == "oom":
+            sentence = f"{room:.1f} GiB are left, and do not suffice to try it; choose a smaller micro_batch"
         print(sentence if sentence.endswith("?") else f"{sentence.rstrip('.')}.")
         status = 2
     sys.stdout.flush()

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,29 +84,31 @@ def _from_transformers(
     head = getattr(transformers, tasks.make(model.task).head)
     with naming_what_cannot_be_read(model):
         settings = configuration(model)
-        if not model.trust_remote_code:  # which may bring a head of its own
-            check_head(settings, model.task)
-        if not dropout:
-            switch_off_dropout(settings)
-        chosen = {
-            "attn_implementation": None if attention == BEST_ATTENTION else attention,
-            "torch_dtype": torch.float32,  # whatever config.json says that weights were saved in
-            "trust_remote_code": model.trust_remote_code,
-        }
-        with _naming_missing_attention(attention, settings.model_type, backend):
-            if not pretrained or own.is_random(model.pretrained):
-                built: torch.nn.Module = head.from_config(settings, **chosen)
-            else:
-                built, loaded = head.from_pretrained(
-                    model.pretrained,
-                    config=settings,
-                    use_safetensors=True,
-                    output_loading_info=True,
-                    ignore_mismatched_sizes=True,  # they are refused below, with both shapes
-                    **chosen,
-                )
-                notes = [judge_loading(built, loaded, model), _revision(str(model.pretrained))]
-                setattr(built, NOTE, "; ".join(filter(None, notes)))
+    if not model.trust_remote_code:  # which may bring a head of its own
+        check_head(settings, model.task)
+    if not dropout:
+        switch_off_dropout(settings)
+    chosen = {
+        "attn_implementation": None if attention == BEST_ATTENTION else attention,
+        "torch_dtype": torch.float32,  # whatever config.json says that weights were saved in
+        "trust_remote_code": model.trust_remote_code,
+    }
+    naming_attention = partial(_naming_missing_attention, attention, settings.model_type, backend)
+    if not pretrained or own.is_random(model.pretrained):
+        with naming_attention():
+            built: torch.nn.Module = head.from_config(settings, **chosen)
+        return built
+    with naming_what_cannot_be_read(model), naming_attention():
+        built, loaded = head.from_pretrained(
+            model.pretrained,
+            config=settings,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, with both shapes
+            **chosen,
+        )
+    notes = [judge_loading(built, loaded, model), _revision(str(model.pretrained))]
+    setattr(built, NOTE, "; ".join(filter(None, notes)))
     return built
 
 
@@ -225,8 +228,8 @@ def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
     return [name for name in names if name in taken]  # FNet, for one, takes no attention mask
 
 
-def check_head(settings: Any, task: str, *, checkpointing: bool = False) -> None:
-    """Refuse an architecture without a head for the task, or `checkpointing` of a head that cannot do it."""
+def check_head(settings: Any, task: str) -> None:
+    """Refuse an architecture without a head for the task."""
     fitting = [
         name
         for name in TASKS
@@ -238,8 +241,6 @@ def check_head(settings: Any, task: str, *, checkpointing: bool = False) -> None
             f"transformers {transformers.__version__} has no {settings.model_type} for model.task={task}; "
             + (f"choose model.task={' or '.join(fitting)}." if fitting else "choose another model."),
         )
-    if checkpointing:
-        _check_checkpointing(getattr(transformers, tasks.make(task).head)._model_mapping[type(settings)])
 
 
 @contextmanager
@@ -259,18 +260,14 @@ def _naming_missing_attention(attention: str, architecture: str, backend: str) -
         ) from error
 
 
-def _check_checkpointing(head: Any) -> None:
-    if not getattr(head, "supports_gradient_checkpointing", False):
+def _checkpoint(model: Any) -> None:
+    """Not reentrant: the reentrant kind needs an input that requires a gradient, which frozen models lack."""
+    if not getattr(model, "supports_gradient_checkpointing", False):
         raise LaunchFailed(
             "unsupported",
             "checkpointing=true needs a model of transformers that can recompute its activations, unlike "
-            f"{head.__name__}; set checkpointing=false.",
+            f"{type(model).__name__}; set checkpointing=false.",
         )
-
-
-def _checkpoint(model: Any) -> None:
-    """Not reentrant: the reentrant kind needs an input that requires a gradient, which frozen models lack."""
-    _check_checkpointing(type(model))
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 

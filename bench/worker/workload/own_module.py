@@ -26,7 +26,7 @@ from bench.config.model import Model
 from bench.config.module_file import find_file, names_file
 from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.child import in_a_line
+from bench.worker.rank.child import in_a_line, status_of
 from bench.worker.sharding import Batch
 from bench.worker.workload.layers import replace_forward
 
@@ -109,14 +109,22 @@ def load(where: str) -> UserCode:
 def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int) -> Batch:
     """What `example_batch` returns, checked: the same for the same seed; a sample is an entry of axis 0."""
     code = load(str(model.module))
-    taken = inspect.signature(code.example_batch).parameters
-    if seq_len is not None and "seq_len" not in taken:
+    signature = inspect.signature(code.example_batch)
+    if seq_len is not None and "seq_len" not in signature.parameters:
         raise UserError(
             f"seq_len={seq_len} has no effect, since example_batch of model.module={code.where} does not "
             "take seq_len",
             "leave it out, or take it there",
         )
     length = {} if seq_len is None else {"seq_len": seq_len}
+    try:
+        signature.bind(batch_size, seed, **length)
+    except TypeError:
+        raise UserError(
+            f"example_batch{signature} of model.module={code.where} cannot be called as "
+            f"example_batch(batch_size, seed{', seq_len' if length else ''})",
+            "let it take these alone; in a class it must be a @staticmethod",
+        ) from None
     with naming_failure(f"example_batch({batch_size}, {seed}) of model.module={code.where} fails"):
         batch = code.example_batch(batch_size, seed, **length)
     if not isinstance(batch, Mapping) or not batch:
@@ -185,19 +193,19 @@ def first_output(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
 
 
 @contextmanager
-def naming_failure(what: str) -> Iterator[None]:
-    """Make a `UserError` of any error, which says in a line what part of the user's code failed, where."""
+def naming_failure(what: str, remedy: str = "") -> Iterator[None]:
+    """Make a `UserError` of any error, which says in a line what failed and, by default, where."""
     try:
         yield
-    except (UserError, MemoryError, torch.OutOfMemoryError):
-        raise
     except Exception as error:
+        if status_of(error):  # it says all itself, or memory ran out
+            raise
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if not re.search(r"site-packages|<frozen|/bench/", frame.filename)]
         place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
         reason = in_a_line(error)
         short = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
-        raise UserError(f"{what}: {short.rstrip('.')}", f"correct {place}") from error
+        raise UserError(f"{what}: {short.rstrip('.')}", remedy or f"correct {place}") from error
 
 
 def _import_file(file: Path) -> ModuleType:

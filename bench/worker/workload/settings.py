@@ -33,6 +33,9 @@ def configuration(model: Model) -> Any:
         if not own.is_random(model.pretrained):
             _refuse_other_sizes(model, loaded)
     given = own.merge(saved, model.config)
+    for key, remedy in _OF_OTHER_TRAINING.items():
+        if given.get(key):
+            raise UserError(f"the model's configuration has {key}={str(given[key])[:40]}, {remedy}")
     settings = kind.from_dict(given)
     _refuse_unknown(kind, model.config, known=saved, made=settings)
     if model.size != sizes.PUBLISHED:
@@ -117,6 +120,13 @@ def _refuse_unknown(
                 f"model.config.{path}{key} is not a key of transformers' {kind.__name__}; {remedy}",
             )
 
+
+_OF_OTHER_TRAINING = {
+    "quantization_config": (quantized := "but would be trained in fp32; remove it from config.json."),
+    "compression_config": quantized,
+    "gradient_checkpointing": "which is set here by checkpointing=true; remove it from config.json.",
+}
+"""Keys of a configuration that ask for another training than the row would say, and what to do."""
 
 _SET_BY_OTHERS = {
     **dict.fromkeys(("attn_implementation", "_attn_implementation"), "attention"),

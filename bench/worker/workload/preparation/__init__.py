@@ -28,12 +28,6 @@ PROCESSORS = {
 }
 """The transformers class that loads a processor, and what that is."""
 
-UNLIMITED = 10**9
-"""A tokenizer without a limit says that it has a much larger one (transformers' VERY_LARGE_INTEGER)."""
-
-POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
-"""What configurations call the number of their position embeddings."""
-
 
 class Samples(Protocol):
     """Samples by their numbers, along the first axis: prepared beforehand, or when they are asked for."""
@@ -93,6 +87,22 @@ class TaskPreparation(ABC):
         writeable = {name: np.require(values, requirements="W") for name, values in samples.items()}
         return self.finish(writeable, random)
 
+    def extremes(self) -> list[int]:
+        """Samples with the highest id of every column, and the most tokens; of files first and last."""
+        if not isinstance(self.samples, datasets.Dataset):
+            return sorted({0, len(self.samples) - 1})
+        table, found = self.samples.data, set()
+        for name in table.column_names:
+            highest, start = (-1, 0), 0
+            for chunk in table.column(name).chunks:
+                values = chunk.flatten() if hasattr(chunk, "flatten") else chunk
+                rows = values.to_numpy(zero_copy_only=False).reshape(len(chunk), -1)
+                figures = rows.sum(axis=1) if name == "attention_mask" else rows.max(axis=1)
+                highest = max(highest, (figures.max(), start + int(figures.argmax())), key=lambda one: one[0])
+                start += len(chunk)
+            found.add(highest[1])
+        return sorted(found)
+
     def finish(self, batch: Arrays, random: np.random.Generator) -> Arrays:  # noqa: ARG002
         """What the model takes of the samples' arrays: by default all of it."""
         return batch
@@ -116,15 +126,9 @@ class TaskPreparation(ABC):
                 f"data.processor={where} knows {words:,} tokens, but model.name={self.model} embeds "
                 f"{rows:,}; choose the model's own tokenizer, or set ++model.config.vocab_size={words}."
             )
-        limits = (getattr(settings, name, None) for name in POSITIONS)
-        positions = min((limit for limit in limits if limit is not None), default=UNLIMITED)
-        own_limit = tokenizer.model_max_length
-        for limit, of in (
-            (positions, f"{positions} positions of model.name={self.model}"),
-            (own_limit, f"{own_limit} tokens that data.processor={where} allows (its model_max_length)"),
-        ):
-            if self.seq_len > limit:
-                raise UserError(f"seq_len={self.seq_len} is longer than the {of}", "choose a shorter one")
+        if self.seq_len > (limit := tokenizer.model_max_length):
+            longer = f"{limit} tokens that data.processor={where} allows (its model_max_length)"
+            raise UserError(f"seq_len={self.seq_len} is longer than the {longer}", "choose a shorter one")
         if fast and not tokenizer.is_fast:
             raise UserError(
                 f"data.processor={where} is a slow tokenizer, which cannot tell where a token came from; "
@@ -157,8 +161,8 @@ class TaskPreparation(ABC):
     def tokenize(self, dataset: Any, function: Callable[[dict[str, list[Any]]], Any]) -> Samples:
         """Apply `function` to batches of rows, or find what an earlier process has made of the same."""
         key = self._key(dataset, function)
-        folder = Path(datasets.config.HF_DATASETS_CACHE) / "bench"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _source.check_cache() / "bench"
+        folder.mkdir(exist_ok=True)
 
         def numbered(rows: dict[str, list[Any]], numbers: list[int]) -> Any:
             try:
@@ -176,6 +180,8 @@ class TaskPreparation(ABC):
                 load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
                 new_fingerprint=key,
             )
+        except OSError as error:
+            raise _source.cannot_write(folder, error) from error
         except (TypeError, ValueError) as error:
             if (path := Path(str(self.data.path))).exists():
                 raise_fault(path)

@@ -20,6 +20,7 @@ class MediaPreparation(TaskPreparation):
     kinds: str  # what all files hold
     feature: Any  # of `datasets`, of the column
     dataset: Any
+    first: tuple[str, str] | None = None  # the shape that the processor made of the first file, and its name
 
     def keep(self, dataset: Any) -> None:
         """Keep a dataset whose files `datasets` leaves as they are; `UserError` if the column holds none."""
@@ -47,6 +48,15 @@ class MediaPreparation(TaskPreparation):
                     "replace it or take it away",
                 ) from error
             read.append(self.convert(opened, entry))
+            shape = " x ".join(map(str, read[-1].shape))
+            self.first = self.first or (shape, self.name_of(entry))
+            if shape != self.first[0]:
+                raise UserError(
+                    f"data.processor={self.data.processor} makes {shape} of {self.name_of(entry)}, and "
+                    f"{self.first[0]} of {self.first[1]}",
+                    "let it make one size of all, such as by do_resize with a height and a width, or by "
+                    "do_center_crop",
+                )
         return np.stack(read).astype(np.float32, copy=False)
 
     def name_of(self, entry: dict[str, Any]) -> str:

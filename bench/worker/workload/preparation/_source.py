@@ -1,8 +1,11 @@
 """Where a dataset comes from: a local folder or file, what `save_to_disk` left, or the Hugging Face hub."""
 
 import inspect
-from collections.abc import Iterator
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import datasets
 
 from bench.config import own
 from bench.config.data import Data
-from bench.errors import UserError
+from bench.errors import UserError, did_you_mean
 from bench.worker.workload.preparation._faults import BUILDERS, builder_of, raise_fault
 
 LONGEST_REASON = 200  # characters of another library's message within a sentence of ours
@@ -22,16 +25,14 @@ def load(data: Data) -> Any:
     assert data.path is not None, "bench.config.schema sees to it"
     path = Path(data.path)
     datasets.disable_progress_bars()
+    check_cache()
     with _naming(data):
         if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
             loaded = datasets.load_from_disk(data.path)
             if not isinstance(loaded, datasets.DatasetDict):
                 return loaded
             if data.split not in loaded:
-                raise UserError(
-                    f"data.split={data.split} is not in data.path={data.path}; "
-                    f"choose one of: {', '.join(loaded)}."
-                )
+                raise _not_there("split", data.split, data, loaded)
             return loaded[data.split]
         options: dict[str, Any] = {"split": data.split}
         if "trust_remote_code" in inspect.signature(datasets.load_dataset).parameters:
@@ -45,6 +46,28 @@ def load(data: Data) -> Any:
             return datasets.load_dataset(builder, data_files=data.path, **options)
         _check_kinds(path)
         return datasets.load_dataset(data.path, name=data.subset, **options)
+
+
+def check_cache() -> Path:
+    """The folder of `datasets`' cache; `UserError` if it cannot be written to."""
+    folder = Path(datasets.config.HF_DATASETS_CACHE)
+    for cache in (folder, Path(getattr(datasets.config, "HF_MODULES_CACHE", folder))):
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=cache):
+                pass
+        except OSError as error:
+            raise cannot_write(cache, error) from error
+    return folder
+
+
+def cannot_write(cache: Path, error: OSError) -> UserError:
+    """What is said where a cache cannot be written to, which is no fault of the data."""
+    reason = (error.strerror or str(error)).lower()
+    return UserError(
+        f"{cache}, where Hugging Face's libraries keep what they prepare, cannot be written to ({reason})",
+        "set HF_HOME to a folder that can be, or make room",
+    )
 
 
 def named(
@@ -108,6 +131,11 @@ def _naming(data: Data) -> Iterator[None]:
         if not path.exists():
             kind = f"is no folder here{own.nearest(data.path)}, and as a hub id"
         cause = error.__cause__ or error
+        if isinstance(cause, OSError) and cause.errno in (ENOSPC, EDQUOT):
+            raise cannot_write(Path(datasets.config.HF_DATASETS_CACHE), cause) from error
+        for key, pattern in _NOT_THERE.items():
+            if match := re.search(pattern, str(cause)):
+                raise _not_there(key, match[1], data, re.findall(r"'([^']+)'", match[2])) from error
         if NO_ROWS in str(cause):
             raise UserError(
                 f"data.path={data.path} (data.split={data.split}) holds no rows; give a dataset with some."
@@ -122,6 +150,21 @@ def _naming(data: Data) -> Iterator[None]:
             f"data.path={data.path} (data.split={data.split}) {kind} cannot be loaded: {first_words(cause)}; "
             "give a folder of csv, json, parquet, text, image or sound files, or the id of a dataset."
         ) from error
+
+
+_NOT_THERE = {
+    "split": r"Unknown split \"([^\"]+)\". Should be one of \[(.*)\]",
+    "subset": r"BuilderConfig '([^']+)' not found. Available: \[(.*)\]",
+}
+"""By key of `data`: how `datasets` says that a name (the first group) is not among those that there are."""
+
+
+def _not_there(key: str, name: str, data: Data, names: Iterable[str]) -> UserError:
+    there = list(names)
+    return UserError(
+        f"data.{key}={name} is not in data.path={data.path}",
+        did_you_mean(name, there, otherwise=f"choose one of: {', '.join(there)}", prefix=f"data.{key}="),
+    )
 
 
 def first_words(error: BaseException) -> str:

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 from datasets import Image
 
-from bench.errors import UserError
 from bench.worker.workload.preparation import Samples
 from bench.worker.workload.preparation._labels import classes
 from bench.worker.workload.preparation._media import MediaPreparation
@@ -43,13 +42,4 @@ class Preparation(MediaPreparation):
 
     def convert(self, opened: Any, _: Any) -> npt.NDArray[Any]:
         """Pixels of shape (channels, height, width)."""
-        pixels = np.asarray(self.processor(opened, return_tensors="np")["pixel_values"][0])
-        *_, height, width = pixels.shape
-        size = getattr(self.settings, "image_size", None)
-        if isinstance(size, int) and (height, width) != (size, size):
-            raise UserError(
-                f"data.processor={self.data.processor} makes images of {height} x {width}, but "
-                f"model.name={self.model} takes {size} x {size}; choose the model's own processor, "
-                f"or set ++model.config.image_size={height}."
-            )
-        return pixels
+        return np.asarray(self.processor(opened, return_tensors="np")["pixel_values"][0])

@@ -66,15 +66,4 @@ class Preparation(MediaPreparation):
                 "convert the dataset to that rate first."
             )
         made = extractor(samples.mean(axis=1), sampling_rate=rate, return_tensors="np")
-        features = np.asarray(made["input_features"][0])
-        shape = features.shape
-        bins = getattr(self.settings, "num_mel_bins", None)
-        positions = getattr(self.settings, "max_source_positions", None)
-        if bins is not None and positions is not None and shape != (bins, 2 * positions):
-            raise UserError(
-                f"data.processor={self.data.processor} makes {shape[0]} bins x {shape[1]} frames, "
-                f"but model.name={self.model} takes {bins} x {2 * positions}; choose the model's own "
-                f"processor, or set ++model.config.num_mel_bins={shape[0]} "
-                f"++model.config.max_source_positions={shape[1] // 2}."
-            )
-        return features
+        return np.asarray(made["input_features"][0])
