@@ -96,7 +96,7 @@ DTYPES = {
     "first_step_device_peak_mib": REAL,
     "device_peak_mib": REAL,
     "device_process_mib": REAL,  # at the block's end, what the driver books on the rank
-    "device_baseline_mib": REAL,  # in use before the group started; already taken off the peaks
+    "device_baseline_mib": REAL,  # that no backend of the launch has; already taken off the peaks
     "first_step_torch_peak_allocated_mib": REAL,
     "torch_peak_allocated_mib": REAL,
     "torch_peak_reserved_mib": REAL,

@@ -50,6 +50,8 @@ class Phase:
     device_used_bytes: tuple[int | None, ...]  # at the end, of the whole device
     device_process_bytes: tuple[int | None, ...]  # at the end, of this rank
     energy_joules: tuple[float | None, ...]  # a difference of the device's counter
+    device_others_bytes: tuple[int | None, ...] = ()  # of `device_used_bytes`, what is not the group's …
+    device_foreign_bytes: tuple[int | None, ...] = ()  # … and of that, what is of no group of the launch
     samples: tuple[tuple[GpuSample, ...], ...] = ()  # per device, while the phase ran
     device_ends: tuple[tuple[GpuSample, ...], ...] = ()  # per rank, before the phase and after it
 
