@@ -255,6 +255,7 @@ class Record:
     predicted: Predicted | None = None  # from the parameters alone
     weights_bytes: tuple[int, ...] = ()  # per rank, all copies of the weights
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
+    saturating_micro_batch: int | None = None  # that fills the GPU, for all backends
     trials: tuple[BatchTrial, ...] = ()  # of the search for the largest micro-batch
     roofline: Roofline = Roofline()
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks

@@ -177,19 +177,6 @@ COLLECTIVES = SideFile(
 )
 """The collectives of a step, and of a ladder of sizes: a row for each of them, and each launch."""
 
-SATURATION = SideFile(
-    kind="saturation",
-    what="trials of larger micro-batches",
-    columns={
-        "micro_batch": WHOLE,
-        "samples_per_s": REAL,
-        "gpu_utilisation": REAL,  # by NVML, percent; blank: it does not say
-        "saturating": WHOLE,  # the micro-batch that fills the GPU for all backends; all rows say the same
-    },
-    blanks=True,
-)
-"""Which micro-batch fills the GPU: a row for each that an eager backend has tried, the smallest first."""
-
 BREAKDOWN = SideFile(
     kind="breakdown",
     what="a breakdown",

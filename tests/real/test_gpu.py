@@ -678,10 +678,9 @@ def test_the_micro_batch_that_fills_a_waiting_gpu_is_named_and_taken(
         "measure.explain=false",
         "measure.rounds=3",
     )
-    _, rows = bench(tmp_path / "asked", *backends, "micro_batch=1", "measure.block_seconds=1.3")
-    tried = rows_in(tmp_path / "asked", "saturation")
-    (size,) = set(tried["saturating"])
-    assert size > 1, tried
+    printed, rows = bench(tmp_path / "asked", *backends, "micro_batch=1", "measure.block_seconds=1.3")
+    (size,) = set(rows["saturating_micro_batch"])
+    assert size > 1, printed
     page = (tmp_path / "asked" / "reports" / "index.md").read_text(encoding="utf-8")
     assert f"set micro_batch={size}, which fills it (micro_batch=saturating)" in page
     _, rows = bench(tmp_path / "taken", *backends, "micro_batch=saturating", "model.micro_batch=1")

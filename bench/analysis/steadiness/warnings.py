@@ -68,17 +68,14 @@ class SteadinessWarning:
         return f"{who}{self.reason}" + (f"; {self.remedy}" if self.remedy else "")
 
 
-def find_warnings(rows: pd.DataFrame, saturating: int | None = None) -> list[SteadinessWarning]:
-    """Every warning of one comparison: those about all backends together, then backend by backend.
-
-    `saturating` is the micro-batch that fills the GPU, if that is known.
-    """
+def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
+    """Every warning of one comparison: those about all backends together, then backend by backend."""
     cells = ColumnArrays(rows)
     of_all = (*_check_gates(rows), *_check_best(cells), *warn_of_difference(rows), *warn_of_low_limit(rows))
     warnings = [("", warning) for warning in of_all]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
-        warnings += [(str(backend), warning) for warning in _check_backend(blocks, saturating)]
+        warnings += [(str(backend), warning) for warning in _check_backend(blocks)]
     return [
         SteadinessWarning(kind=kind, backend=backend, reason=reason, remedy=remedy)
         for backend, (kind, reason, remedy) in warnings
@@ -108,7 +105,7 @@ def _check_best(cells: ColumnArrays) -> Warnings:
         yield "not compiled", seen, "compare compile_best, too, on the modern stack"
 
 
-def _check_backend(blocks: ColumnArrays, saturating: int | None) -> Warnings:
+def _check_backend(blocks: ColumnArrays) -> Warnings:
     valid = blocks.where(blocks["status"] == "ok")
     if not len(valid):
         return
@@ -122,7 +119,7 @@ def _check_backend(blocks: ColumnArrays, saturating: int | None) -> Warnings:
     yield from _check_load(valid)
     yield from _check_loader(valid)
     yield from _check_cpu(valid)
-    yield from _check_gpu(valid, saturating)
+    yield from _check_gpu(valid)
 
 
 def _log_throughput(valid: ColumnArrays) -> Floats:
@@ -277,7 +274,7 @@ def _count_slow_clocks(clocks: Floats) -> int:
     return int((known < (1 - CLOCK_DROP) * np.median(known)).sum()) if known.size else 0
 
 
-def _check_gpu(valid: ColumnArrays, saturating: int | None) -> Warnings:
+def _check_gpu(valid: ColumnArrays) -> Warnings:
     """A clock held back or changed, and other users of the GPU."""
     cells = valid["gpu_throttled_by"]
     reasons = sorted({word for cell in cells for word in cell.split(", ") if word})
@@ -294,10 +291,11 @@ def _check_gpu(valid: ColumnArrays, saturating: int | None) -> Warnings:
     share = float(np.median(readings)) if readings.size >= FEWEST_READINGS else 100.0
     if share < WAITING_GPU_PERCENT and (loader_share(valid) or 0.0) <= LOADER_SHARE:
         seen = f"the GPU was busy for {share:.0f} % of the time, and probably waited for the CPU to start"
-        fills = saturating is not None and saturating > valid["micro_batch"].max()
-        larger = f"set micro_batch={saturating}, which fills it (micro_batch=saturating)"
-        remedy = f"{larger if fills else 'raise micro_batch'}, or compare compile_best"
-        yield "CPU-bound", f"{seen} kernels", remedy
+        fills = highest(valid["saturating_micro_batch"]) or 0
+        larger = "raise micro_batch"
+        if fills > valid["micro_batch"].max():
+            larger = f"set micro_batch={fills:.0f}, which fills it (micro_batch=saturating)"
+        yield "CPU-bound", f"{seen} kernels", f"{larger}, or compare compile_best"
     before, busy = (
         highest(valid[column]) or 0.0 for column in ("device_baseline_mib", "gpu_utilisation_before")
     )

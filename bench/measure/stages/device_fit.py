@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import count, pairwise
-from typing import Any
+from typing import NamedTuple
 
 from bench.analysis.steadiness.warnings import WAITING_GPU_PERCENT
 from bench.config.measure import SATURATING
@@ -14,12 +14,17 @@ from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.schedule import steps_per_block
 from bench.measure.stages.stage import Run, Stage
 from bench.results import arithmetic
-from bench.results.side_files import SATURATION
 
 LEAST_GAIN = 1.05  # in samples/s, for which a micro-batch is doubled once more
 SECONDS, FEWEST_STEPS = 1.0, 3  # of a trial: NVML's utilisation looks back for up to a second
 
-Trial = dict[str, Any]  # micro-batch, samples/s, NVML's utilisation, as in `SATURATION`
+
+class Trial(NamedTuple):
+    """How fast a backend is with a micro-batch."""
+
+    micro_batch: int
+    samples_per_s: float
+    utilisation: float | None  # by NVML, percent
 
 
 class DeviceFit(Stage):
@@ -44,16 +49,17 @@ class DeviceFit(Stage):
             return names
         configured = shared.plan.config.micro_batch
         known = shared.starter.micro_batches.values()  # that an earlier run has found
-        size = max([*known] or map(_filling, self._trials.values()), default=configured)
+        searched = {name: trials for name, trials in self._trials.items() if len(trials) > 1}
+        size = max([*known] or map(_filling, searched.values()), default=configured)
         while size > configured and any(memory.find_shortage([name], size / configured) for name in names):
             size //= 2
-        tried = ((name, trial) for name, trials in self._trials.items() for trial in trials)
-        rows = [shared.describe(name) | trial | {"saturating": size} for name, trial in tried]
-        shared.write_beside(SATURATION, rows)
-        if shared.measure.batch == SATURATING:
-            for name in names:
+        for name, trials in searched.items():
+            rates = ", ".join(f"{each.samples_per_s:.4g} at {each.micro_batch}" for each in trials)
+            shared.bar.print_line(f"{name}: samples/s by micro-batch, to fill the GPU: {rates}")
+        for name in names:
+            shared.ledger.set_for_later_records(name, saturating_micro_batch=size if searched else None)
+            if shared.measure.batch == SATURATING:
                 shared.use_micro_batch(name, size)
-            shared.bar.print_line(f"micro_batch={size} fills the GPU, or its memory")
         times = size / configured if shared.measure.batch == SATURATING else 1
         if memory.in_turns and len(names) > 1 and (why := memory.find_shortage(names, times)):
             memory.in_turns = False
@@ -75,11 +81,11 @@ class DeviceFit(Stage):
     def _double(self, name: str, group: Group) -> None:
         """Try larger micro-batches as long as they pay, if the GPU waits with the configured one."""
         trials = self._trials[name] = [self._try(group, 1)]
-        busy = trials[0]["gpu_utilisation"]
+        busy = trials[0].utilisation
         if (busy is None or busy >= WAITING_GPU_PERCENT) and self.shared.measure.batch != SATURATING:
             return
         for times in (2**power for power in count(1)):
-            pays = _filling(trials) == trials[-1]["micro_batch"]
+            pays = _filling(trials) == trials[-1].micro_batch
             if not pays or self.shared.memory.find_shortage([name], times):
                 return
             trials.append(self._try(group, times))
@@ -93,16 +99,13 @@ class DeviceFit(Stage):
         batch = global_batch(times * config.micro_batch, config.grad_accum, len(answers))
         seconds = arithmetic.block_seconds(answer.seconds for answer in answers)
         ends = [answer.device_ends[-1].utilisation_percent for answer in answers if answer.device_ends]
-        return {
-            "micro_batch": times * config.micro_batch,
-            "samples_per_s": arithmetic.samples_per_s(steps, batch, seconds),
-            "gpu_utilisation": mean_of_known(ends),
-        }
+        rate = arithmetic.samples_per_s(steps, batch, seconds)
+        return Trial(times * config.micro_batch, rate, mean_of_known(ends))
 
 
 def _filling(trials: Sequence[Trial]) -> int:
     """The micro-batch beyond which the next gains too little; the largest where memory ended the trials."""
     for one, larger in pairwise(trials):
-        if larger["samples_per_s"] < LEAST_GAIN * one["samples_per_s"]:
-            return int(one["micro_batch"])
-    return int(trials[-1]["micro_batch"])
+        if larger.samples_per_s < LEAST_GAIN * one.samples_per_s:
+            return one.micro_batch
+    return trials[-1].micro_batch

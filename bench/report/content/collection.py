@@ -19,7 +19,7 @@ from bench.machine.identity import describe_instruction_sets, name_processor
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import make_title
-from bench.results import csv_files, side_files
+from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import BREAKDOWN, CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
 from bench.statistics.table_values import distinct_text, model_label
@@ -38,7 +38,6 @@ class ReportedComparison(ComparisonResults):
     exported: pd.DataFrame | None = None  # `EXPORTS`: what became of trained models
     checkpoints: pd.DataFrame | None = None  # `CHECKPOINTS`: what became of saved training states
     followed: pd.DataFrame | None = None  # `HELD_OUT_LOSSES`
-    tried: pd.DataFrame | None = None  # `SATURATION`: which micro-batch fills the GPU
     path: Path | None = None  # the results file, if it was read from one
     distinction: str = ""  # what tells it from others that are shown with it under the same title
 
@@ -50,8 +49,7 @@ class ReportedComparison(ComparisonResults):
     @cached_property
     def warnings(self) -> list[SteadinessWarning]:
         """What makes it less trustworthy than its intervals say."""
-        tried = self.tried
-        return find_warnings(self.rows, None if tried is None else int(tried["saturating"].max()))
+        return find_warnings(self.rows)
 
     @cached_property
     def study(self) -> str:
@@ -205,7 +203,6 @@ def read_comparison(path: Path) -> ReportedComparison:
         exported=_read_beside(path, rows, EXPORTS),
         checkpoints=_read_beside(path, rows, CHECKPOINTS),
         followed=_read_beside(path, rows, HELD_OUT_LOSSES),
-        tried=_read_beside(path, rows, side_files.SATURATION),
         path=path,
     )
 
