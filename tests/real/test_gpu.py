@@ -655,7 +655,7 @@ def test_one_without_enough_memory_leaves_a_row_and_the_others_take_turns(
         *("backend=[pytorch,pytorch_accumulation,pytorch_again]", "reference=pytorch_accumulation"),
         *("precision=fp32", "measure=quick", "measure.rounds=2", "measure.explain=false"),
         *("data.lengths=full", "seq_len=64", "micro_batch=448"),
-        *(f"backends.{name}.accumulate=8" for name in ("pytorch_accumulation", "pytorch_again")),
+        *(f"backends.{name}.accumulate=16" for name in ("pytorch_accumulation", "pytorch_again")),
     )
     printed, _ = started.communicate()
     assert started.returncode == 1, printed
