@@ -18,16 +18,10 @@ Bytes = list[int | None]  # on each device, in the order of the ranks; None if N
 
 
 class DeviceMemory:
-    """Made before any group is started, so that what is in use then is others'. On a CPU nothing is short.
+    """Made before any group is started, so that what is in use then is others'. On a CPU nothing is short."""
 
-    Args:
-        sampler: of every rank's device.
-        total_bytes: of each device; 0 if unknown.
-        in_turns: all groups of a launch live side by side, if they fit; else one at a time.
-    """
-
-    def __init__(self, sampler: GpuSampler, total_bytes: int, *, in_turns: bool) -> None:
-        self.in_turns = in_turns
+    def __init__(self, sampler: GpuSampler, total_bytes: int, *, in_turns: bool) -> None:  # 0 if unknown
+        self.in_turns = in_turns  # all groups of a launch live side by side, if they fit; else one at a time
         self.of_others: dict[str, Any] = {}  # fields of a `Phase`, of the group that works
         self._sampler = sampler
         self._before = self._used()

@@ -20,18 +20,17 @@ SECONDS, FEWEST_STEPS = 1.0, 3  # of a trial: NVML's utilisation looks back for 
 
 
 class Trial(NamedTuple):
-    """How fast a backend is with a micro-batch."""
+    """How fast a backend is with a micro-batch, and how busy NVML calls the GPU, in percent."""
 
     micro_batch: int
     samples_per_s: float
-    utilisation: float | None  # by NVML, percent
+    utilisation: float | None
 
 
 class DeviceFit(Stage):
     """Doubles the micro-batch where the GPU waits, and decides whether backends take turns in timed launches.
 
-    Eager backends alone try larger ones: a compiled graph has one shape, and is compiled anew for another.
-    On a CPU there is nothing to find out.
+    Eager backends alone try larger ones: a graph that is compiled for one shape would be compiled anew.
     """
 
     def __init__(self, shared: Run) -> None:

@@ -102,10 +102,7 @@ class Run:
         return RunningGroups(launch, start or self.starter.start, on_failure or self.failures.record)
 
     def sides(self, names: Sequence[str]) -> list[Sequence[str]]:
-        """The backends whose groups may live side by side where nothing is timed: on a GPU one at a time.
-
-        What each takes there is seen in the parity launch, and its profile is of the whole GPU.
-        """
+        """The backends whose groups may live side by side, set by set, beside the timed launches."""
         together = self.plan.all_resident and not self.plan.on_gpus
         return [names] if together else [[name] for name in names]
 
