@@ -36,9 +36,7 @@ def register() -> None:
     setattr(ConfigStore, "__deepcopy__", lambda store, _copied: store)  # noqa: B010 (mypy has no such method)
     resolvers: dict[str, Callable[..., object]] = {
         "default_device": hardware.default_device,
-        "default_model": lambda device: (
-            "bert-large" if (device or hardware.default_device()) == "cuda" else "bert-mini"
-        ),
+        "default_model": lambda device: "bert-large" if _on_cuda(device) else "bert-mini",
         "own_name": own.name_model,
         "own_task": own.find_task,
         "own_length": own.length,
@@ -49,7 +47,9 @@ def register() -> None:
             "full" if (module, data) == (None, "synthetic") else Data.lengths
         ),
         "default_precision": _default_precision,
-        "default_backends": lambda: "today" if stacks.own() == "modern" else "default",
+        "default_backends": lambda device: (
+            "default" if stacks.own() == "ort" else "today_gpu" if _on_cuda(device) else "today"
+        ),
         "default_reference": choose_reference,
         "cpu_ranks": lambda nodes: max(1, int(nodes)) * min(2, hardware.available_cores()),
         # At least 1, so that a machine without a GPU is refused in a sentence about GPUs.
@@ -60,7 +60,7 @@ def register() -> None:
         "rdzv_endpoint": lambda nodes: slurm_endpoint() if int(nodes) > 1 else None,
         "blas_choices": processor.blas_choices_here,
         "launches": lambda resident, together: 2 * together if resident == "one" else together,
-        "resident": lambda device: "one" if device == "cuda" else "all",
+        "resident": lambda device, batch: "one" if (device, batch) == ("cuda", "max") else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
         "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),
@@ -68,9 +68,15 @@ def register() -> None:
         "machine": name_folder,
         "timeout_s": lambda device: 3600 if device == "cuda" else 900,
         "preheat_s": lambda device: 10.0 if device == "cuda" else 0.0,
+        "block_warmup_s": lambda device: 0.2 if device == "cuda" else 0.0,
+        "min_steps": lambda device: 10 if device == "cuda" else 1,
     }
     for name, resolver in resolvers.items():
         OmegaConf.register_new_resolver(f"bench.{name}", resolver, replace=True)
+
+
+def _on_cuda(device: str | None) -> bool:
+    return (device or hardware.default_device()) == "cuda"
 
 
 def _default_precision(device: str | None) -> str:

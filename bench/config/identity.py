@@ -15,6 +15,10 @@ from bench.config.training import GROWTH_STEPS, INITIAL_SCALE
 from bench.machine import environment
 from bench.machine.environment import digest
 
+OF_MEASURING = {
+    **{"evaluate_every": None, "target_loss": None, "margin_loss": None},
+    **{"min_steps": 1, "block_warmup_s": 0.0},
+}
 OF_A_MODEL = {"trained": ALL, "module": None, "trust_remote_code": False}
 OF_A_BACKEND = {
     **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
@@ -30,7 +34,7 @@ def measured_settings(config: Config) -> dict[str, Any]:
         del plain[place]
     for cap in ("timeout_s", "wait_s", "most_launches", "explain", "collectives"):
         del plain["measure"][cap]
-    _leave_out(plain["measure"], {"evaluate_every": None, "target_loss": None, "margin_loss": None})
+    _leave_out(plain["measure"], OF_MEASURING)
     for setting in RENDEZVOUS:
         del plain["device"][setting]
     _leave_out(plain["device"], {"share_cores": False, "link_gbit_per_s": None})

@@ -7,6 +7,7 @@ from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
 
 TYPING_MISTAKE = "a larger number is likely a typing mistake"
+SATURATING = "saturating"
 
 
 @dataclass(kw_only=True)
@@ -16,10 +17,15 @@ class Measure:
     launches: int = at_least(0, most=1000, why=TYPING_MISTAKE)  # 0: parity alone, nothing is timed
     rounds: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
     block_seconds: float = above_zero()
+    min_steps: int = at_least(1, 1, most=10_000, why=TYPING_MISTAKE)  # of a block, however long they take
+    # of untimed steps that each block begins with, two of them at least; 0: none
+    block_warmup_s: float = at_least(0, 0.0)
     # of each warm-up block; there are at least two after the first step
     warmup_steps: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
-    preheat_s: float = at_least(0)  # of training after the warm-up, the same for every backend; 0: none
-    resident: str = one_of("all", "one")  # all groups stay alive, rounds rotate; or one group at a time
+    # of training after the warm-up, in equal parts by all groups that take turns; 0: none
+    preheat_s: float = at_least(0)
+    # all groups stay alive and rounds rotate, on GPUs as long as memory suffices; or one group at a time
+    resident: str = one_of("all", "one")
     # batches alternate, so that the third loss is the first one that can be seen to have risen
     parity_steps: int = at_least(3, most=10_000, why=TYPING_MISTAKE)
     # relative, on the loss of every parity step
@@ -34,7 +40,8 @@ class Measure:
     timeout_s: float = at_least(1)  # the longest that one backend may take in one launch, everything together
     wait_s: float = at_least(0)  # for others to leave the cores alone, all launches together; 0: do not wait
     # max: each backend at the largest micro-batch that fits
-    batch: str = one_of("equal", "max", default="equal")
+    # saturating: all at the one that fills the GPU, found by doubling
+    batch: str = one_of("equal", "max", SATURATING, default="equal")
     explain: bool = False  # profile every backend after the timed launches
     # then find out what a step consists of, and what ranks send each other
     collectives: str | None = one_of(COUNT, LADDER, default=None)
@@ -48,8 +55,8 @@ class Measure:
 
     def __post_init__(self) -> None:
         check_fields(self, "measure.")
-        if not self.launches and (self.until is not None or self.batch == "max"):
-            key = "until" if self.until is not None else "batch=max"
+        if not self.launches and (self.until is not None or self.batch != "equal"):
+            key = "until" if self.until is not None else f"batch={self.batch}"
             raise UserError(
                 f"measure.{key} needs launches that are timed, and measure.launches=0 has none",
                 "leave one of them out",
@@ -91,6 +98,7 @@ class Measure:
             "until": (None, "ends when speed is known, not when the target is reached"),
             "repeats": (0, "would train a backend for longer than the others"),
             "preheat_s": (0, "would train a fast backend for more steps than a slow one"),
+            "block_warmup_s": (0, "would train a fast backend for more steps than a slow one"),
         }
         for key, (wanted, why) in others.items():
             value = getattr(self, key)

@@ -33,7 +33,7 @@ UNMEASURED = (
     *(f"device.{setting}" for setting in RENDEZVOUS),
 )
 """Overrides that do not appear in a name: they change nothing that is measured, or the name says it already.
-Those of `measure` do not appear either, except for measure.batch=max, measure=converge and parity alone."""
+Those of `measure` do not appear either, except for measure.batch, measure=converge and parity alone."""
 
 DEFAULT_STACK = next(iter(STACKS))  # the stack that names leave out
 
@@ -79,8 +79,8 @@ def _measured_settings(config: Config, overrides: Sequence[str], stack: str) -> 
     given = {key: value for key, value in settings.items() if _is_measured(key, value, config)}
     if "backend" in given:  # the configuration knows which, in which order
         given["backend"] = list(config.backends)
-    if config.measure.batch == "max":
-        given["measure.batch"] = "max"
+    if config.measure.batch != "equal":
+        given["measure.batch"] = config.measure.batch
     if not config.measure.launches and any(key.split(".")[0] == "measure" for key in settings):
         given["measure"] = "parity"  # it replaces no file of timed rounds
     if config.measure.evaluate_every is not None:

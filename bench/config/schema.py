@@ -15,7 +15,7 @@ from bench.config.data import LOADER_SETTINGS, Data
 from bench.config.device import Device
 from bench.config.engine_options import check_engine_options
 from bench.config.fields import at_least, check_fields, one_of
-from bench.config.measure import Measure
+from bench.config.measure import SATURATING, Measure
 from bench.config.model import Model
 from bench.config.track import Track
 from bench.config.training import Adam, Precision
@@ -158,10 +158,10 @@ class Config:
                 f"backends.{name}.accumulate={parts} does not divide micro_batch={self.micro_batch}",
                 f"choose micro_batch={-(-self.micro_batch // parts) * parts}, or a divisor",
             )
-        if parts > 1 and self.measure.batch == "max":
+        if parts > 1 and self.measure.batch != "equal":
             raise UserError(
-                f"backends.{name}.accumulate={parts} keeps the batch of the others, and with "
-                "measure.batch=max each backend has its own",
+                f"backends.{name}.accumulate={parts} keeps the batch of the others, and "
+                f"measure.batch={self.measure.batch} changes it",
                 "leave one of them out",
             )
 
@@ -222,9 +222,10 @@ class Config:
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
                 f"set measure=parity measure.collectives={choices.COUNT}, which counts what they send",
             )
-        if self.device.type == "cuda" and self.measure.resident == "all":
+        if self.device.type == "cuda" and (self.measure.resident, self.measure.batch) == ("all", "max"):
             raise UserError(
-                "measure.resident=all works on a CPU only: groups that share a GPU disturb each other",
+                "measure.resident=all cannot be combined with measure.batch=max on GPUs, where each backend "
+                "takes all memory",
                 "choose measure.resident=one",
             )
         if self.measure.batch == "max" and self.device.type == "cpu" and self.device.memory_limit_gib is None:
@@ -232,6 +233,11 @@ class Config:
                 "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
                 "gets slow before its memory ends",
                 "set it",
+            )
+        if self.measure.batch == SATURATING and self.device.type == "cpu":
+            raise UserError(
+                "micro_batch=saturating fills a GPU, and device=cpu computes no faster with a larger one",
+                "choose a number",
             )
         if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
             own = self.model.module is not None

@@ -219,6 +219,8 @@ class TimeBlock(Request[BlockTimed], frozen=True, tag="block"):
     """Time so many optimizer steps."""
 
     steps: int
+    untimed: int = 0  # steps that go before them
+    times: int = 1  # how often each sample is in its micro-batch: for trials of larger ones
 
 
 class UseFirstBatches(Request[Done], frozen=True, tag="use_first_batches"):

@@ -30,6 +30,7 @@ from bench.machine.telemetry.other_processes import Look, look_at_others
 from bench.machine.variables import cuda_cache
 from bench.measure.groups.blocks import BlockTimer
 from bench.measure.groups.busy_cores import QuietCores
+from bench.measure.groups.device_memory import DeviceMemory
 from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.cores import core_shares, leaving_the_ranks_cores
 from bench.measure.plan.plans import Output
@@ -40,6 +41,7 @@ from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.checkpoints import Checkpoints
 from bench.measure.stages.collectives import Collectives
+from bench.measure.stages.device_fit import DeviceFit
 from bench.measure.stages.exports import Exports
 from bench.measure.stages.parity import Parity
 from bench.measure.stages.profiles import Profiles
@@ -156,9 +158,11 @@ class Comparison:
         beside = [file for stage, file in files if wanted[stage]]
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
         ledger = Ledger(plan.output, plan.records, earlier)
-        micro_batches = dict(earlier.micro_batches) if wanted[Search] else {}
+        micro_batches = dict(earlier.micro_batches) if measure.batch != "equal" else {}
         starter = GroupStarter(plan, start_group, nodes, micro_batches)
         sampler = GpuSampler(_devices(gpus, device.ranks_per_node, nodes))
+        smallest = min((gpu.memory_total_bytes for gpu in gpus), default=0)  # other nodes' GPUs are equal
+        memory = DeviceMemory(sampler, smallest, in_turns=plan.all_resident)
         self.shared = run = Run(
             plan=plan,
             names=[name for name in plan.backends if name not in earlier.failed],
@@ -166,14 +170,17 @@ class Comparison:
             ledger=ledger,
             failures=Failures(ledger, measure.launches, bar),
             starter=starter,
-            timer=BlockTimer(plan, sampler, ledger, look),
+            timer=BlockTimer(plan, sampler, memory, ledger, look),
+            memory=memory,
             quiet=QuietCores(len(ours), measure.wait_s, look, bar),
             bar=bar,
             clock=clock,
             show_verdict=show_verdict and (lambda: show_verdict(self.outcome())),
         )
         self.parity = Parity(run)
-        self.stages = [self.parity, *(stage(run) for stage, is_wanted in wanted.items() if is_wanted)]
+        others = [stage(run) for stage, is_wanted in wanted.items() if is_wanted]
+        self.fit = DeviceFit(run)
+        self.stages: list[Stage] = [self.parity, self.fit, *others]
 
     def outcome(self) -> ComparisonOutcome:
         """What has been measured so far."""
@@ -191,13 +198,16 @@ class Comparison:
                 run.bar.print_line("nothing is missing")
                 run.ledger.write()
                 return
-        for stage in self.stages:
-            run.bar.expect(stage.expected())
+        expected = [stage.expected() for stage in self.stages]
+        for things in expected:
+            run.bar.expect(things)
         _remove_large_files(run.output)
         try:
             for stage in self.stages:
                 names = stage.run(names)
-                if stage is self.parity and names:
+                if stage is self.fit and names:
+                    for things, now in zip(expected, [each.expected() for each in self.stages], strict=True):
+                        run.bar.expect({kind: now[kind] - count for kind, count in things.items()})
                     self._estimate()
         finally:
             _remove_large_files(run.output)

@@ -43,6 +43,7 @@ DTYPES = {
     "link_gbit_per_s": REAL,  # that the link between them was held to; blank: nothing holds it
     "world_size": WHOLE,
     "micro_batch": WHOLE,
+    "saturating_micro_batch": WHOLE,  # that fills the GPU, for all backends; blank: not looked for
     "grad_accum": WHOLE,
     "global_batch": WHOLE,
     "seq_len": WHOLE,
@@ -96,7 +97,7 @@ DTYPES = {
     "first_step_device_peak_mib": REAL,
     "device_peak_mib": REAL,
     "device_process_mib": REAL,  # at the block's end, what the driver books on the rank
-    "device_baseline_mib": REAL,  # in use before the group started; already taken off the peaks
+    "device_baseline_mib": REAL,  # that no backend of the launch has; already taken off the peaks
     "first_step_torch_peak_allocated_mib": REAL,
     "torch_peak_allocated_mib": REAL,
     "torch_peak_reserved_mib": REAL,
@@ -128,6 +129,6 @@ COLUMNS = tuple(DTYPES)
 
 ADDED = (
     *("setup_host_anonymous_peak_mib", "first_step_host_anonymous_peak_mib", "host_anonymous_peak_mib"),
-    "host_runtime_anonymous_mib",
+    *("host_runtime_anonymous_mib", "saturating_micro_batch"),
 )
 """Columns that files of before they were recorded lack; they are blank there."""

@@ -58,11 +58,6 @@ def write_formatted(path: Path, parts: Iterable[Sequence[Line]]) -> None:
     write_atomically(path, _join(parts))
 
 
-def table_of_rows(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
-    """What `read` would return of a file of these rows, without a file."""
-    return table_of_lines([format_rows(rows)])
-
-
 def table_of_lines(parts: Iterable[Sequence[Line]]) -> pd.DataFrame:
     """What `read` would return of a file of rows that `format_rows` has formatted."""
     return _convert_columns(_parse_cells(_join(parts), ""), "")

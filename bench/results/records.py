@@ -50,6 +50,8 @@ class Phase:
     device_used_bytes: tuple[int | None, ...]  # at the end, of the whole device
     device_process_bytes: tuple[int | None, ...]  # at the end, of this rank
     energy_joules: tuple[float | None, ...]  # a difference of the device's counter
+    device_others_bytes: tuple[int | None, ...] = ()  # of `device_used_bytes`, what is not the group's …
+    device_foreign_bytes: tuple[int | None, ...] = ()  # … and of that, what is of no group of the launch
     samples: tuple[tuple[GpuSample, ...], ...] = ()  # per device, while the phase ran
     device_ends: tuple[tuple[GpuSample, ...], ...] = ()  # per rank, before the phase and after it
 
@@ -253,6 +255,7 @@ class Record:
     predicted: Predicted | None = None  # from the parameters alone
     weights_bytes: tuple[int, ...] = ()  # per rank, all copies of the weights
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank
+    saturating_micro_batch: int | None = None  # that fills the GPU, for all backends
     trials: tuple[BatchTrial, ...] = ()  # of the search for the largest micro-batch
     roofline: Roofline = Roofline()
     parity_losses: tuple[float, ...] = ()  # of every step of the parity launch, mean over the ranks

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.config.schema import global_batch
-from bench.machine.telemetry.gpu_meter import GpuSample
+from bench.machine.telemetry.gpu_meter import NVML_SECONDS, GpuSample
 from bench.results import arithmetic, validity
 from bench.results.columns import COLUMNS
 from bench.results.environment_cell import format_environment
@@ -38,7 +38,6 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
     launch = _launch_cells(record)
     seconds = arithmetic.block_seconds(block.seconds)
     contamination = validity.find_contamination(block, record.cores_per_rank)
-    baseline = _baseline(record)
     return (
         launch
         | _phase_cells(record)
@@ -62,9 +61,9 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "page_faults": sum(block.page_faults),
             "host_peak_mib": _highest_mib(block.host_peak_bytes),
             "host_anonymous_peak_mib": _highest_mib(block.host_anonymous_peak_bytes),
-            "device_peak_mib": _device_peak_mib(block, baseline),
+            "device_peak_mib": _device_peak_mib(block),
             "device_process_mib": _highest_mib(block.device_process_bytes),
-            "device_baseline_mib": _highest_mib(baseline),
+            "device_baseline_mib": _highest_mib(block.device_foreign_bytes),
             "gpu_utilisation_before": max(
                 _unless_one_is_missing([sample.utilisation_percent for sample in record.device_before]),
                 default=None,
@@ -105,7 +104,7 @@ def _phase_cells(record: Record) -> dict[str, Any]:
                 f"{name}_cpu_seconds": sum(phase.cpu_seconds),
                 f"{name}_host_peak_mib": _highest_mib(phase.host_peak_bytes),
                 f"{name}_host_anonymous_peak_mib": _highest_mib(phase.host_anonymous_peak_bytes),
-                f"{name}_device_peak_mib": _device_peak_mib(phase, _baseline(record)),
+                f"{name}_device_peak_mib": _device_peak_mib(phase),
             }
     if record.first_step is not None:
         allocated = record.first_step.torch_peak_allocated_bytes
@@ -116,7 +115,8 @@ def _phase_cells(record: Record) -> dict[str, Any]:
 def _gpu_cells(block: Block) -> dict[str, Any]:
     """Load, clock, temperature and power of the GPUs in the block, and at both its ends.
 
-    Blank where there are no samples; the clock of a block too short for one is that of its ends.
+    Blank where there are no samples; the clock of a block too short for one is that of its ends. The load at
+    its end, by NVML that of the second before, counts if that is the block's.
     """
     samples = [sample for device in block.samples for sample in device]
 
@@ -124,10 +124,11 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
         return [value for sample in samples if (value := getattr(sample, name)) is not None]
 
     ends = [sample for rank in block.device_ends for sample in rank]
+    lasts = [rank[-1] for rank in block.device_ends if rank and min(block.seconds) >= NVML_SECONDS]
     powers = [known_values("power_watts", device) for device in block.samples]
     reasons = {reason for sample in (*samples, *ends) for reason in sample.throttled_by or ()}
     return {
-        "gpu_utilisation": _mean(known_values("utilisation_percent")),
+        "gpu_utilisation": _mean(known_values("utilisation_percent", [*samples, *lasts])),
         "gpu_clock_mhz": _mean(known_values("sm_clock_mhz") or known_values("sm_clock_mhz", ends)),
         "gpu_temperature_c": max(known_values("temperature_c", [*samples, *ends]), default=None),
         "gpu_power_w": _sum([_mean(power) for power in powers]),
@@ -194,17 +195,19 @@ def _rate_of_workload(roofline: Roofline, library: TimedLibrary) -> float | None
     return arithmetic.combined_rate([(product.flops, rates[product.shape]) for product in roofline.products])
 
 
-def _baseline(record: Record) -> list[int | None]:
-    return [sample.used_bytes for sample in record.device_before]
+def _device_peak_mib(phase: Phase) -> float | None:
+    """The largest use of the device with the highest, less what others have.
 
-
-def _device_peak_mib(phase: Phase, baseline: Sequence[int | None]) -> float | None:
-    """The largest use of the device with the highest, less what was in use before the group started."""
+    That is what the driver does not book on the rank, or, if it does not tell, what changed in others' turns.
+    """
     peaks: list[int | None] = []
-    for place, (end, before) in enumerate(zip(phase.device_used_bytes, baseline, strict=False)):
+    every = zip(phase.device_used_bytes, phase.device_process_bytes, phase.device_others_bytes, strict=False)
+    for place, (end, own, others) in enumerate(every):
+        if end is not None and own is not None:
+            others = end - own
         samples = phase.samples[place] if place < len(phase.samples) else ()
         seen = [sample.used_bytes for sample in samples if sample.used_bytes is not None]
-        peaks.append(None if end is None or before is None else max([end, *seen]) - before)
+        peaks.append(None if end is None or others is None else max([end, *seen]) - others)
     return _highest_mib(peaks)
 
 

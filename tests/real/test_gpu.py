@@ -23,6 +23,7 @@ import pandas as pd
 import pytest
 
 from bench.machine.gpus import visible_gpus
+from bench.results import csv_files
 from bench.results.operator_kinds import HOST
 from bench.results.side_files import DESCRIBED
 from bench.setup import stacks
@@ -334,7 +335,10 @@ def bench(folder: Path, *overrides: str) -> tuple[str, pd.DataFrame]:
 
 def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     """Start it; blocks count however busy other processes keep the cores."""
-    short = ("launches=1", "rounds=2", "block_seconds=0.2", "warmup_steps=2", "preheat_s=0.5", "wait_s=0")
+    short = (
+        *("launches=1", "rounds=2", "block_seconds=0.2", "min_steps=2", "block_warmup_s=0.01"),
+        *("warmup_steps=2", "preheat_s=0.5", "wait_s=0"),
+    )
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "tests.support.on_any_machine"),
@@ -353,13 +357,22 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     )
 
 
+def wait_for_rows(folder: Path, started: "subprocess.Popen[str]") -> None:
+    """Until a round has been written, or the command has ended."""
+    while started.poll() is None:
+        if any("." not in path.stem for path in (folder / "results").glob("*.csv")):
+            return
+        time.sleep(0.2)
+
+
 def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
     """The rows of the only results file, or of the one beside it of this kind."""
     written = [path for path in (folder / "results").glob("*.csv") if path.stem.partition(".")[2] == kind]
     assert len(written) == 1, f"results has {len(written)} files of the kind {kind!r}"
-    rows = pd.read_csv(written[0])
-    if kind:  # what the row above says is left out
-        rows[list(DESCRIBED)] = rows[list(DESCRIBED)].ffill()
+    if not kind:
+        return csv_files.read(written[0])
+    rows = pd.read_csv(written[0])  # what the row above says is left out
+    rows[list(DESCRIBED)] = rows[list(DESCRIBED)].ffill()
     return rows
 
 
@@ -444,7 +457,7 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
     check_rows(rows)
     assert set(rows["backend"]) == set(fitting(*names))
     assert (rows["world_size"] == ranks).all()
-    assert {one["config"]["measure"]["resident"] for one in records(tmp_path, "pytorch")} == {"one"}
+    assert (rows.groupby("backend")["position"].nunique() == 2).all(), "they take turns"
     assert rows["ort_matmul_flops_per_s"].notna().all() == (stacks.own() == "ort")
     check_breakdown(tmp_path, rows)
     states = rows.groupby("backend")["optimizer_state_bytes"].max()
@@ -527,8 +540,7 @@ def test_backends_converge_together(tmp_path: Path) -> None:
 def test_who_is_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     overrides = ("measure=quick", "measure.rounds=6", listed("pytorch", "pytorch_zero1"), "precision=fp32")
     first = start(tmp_path, *overrides)
-    while not [*(tmp_path / "results").glob("*.csv")] and first.poll() is None:
-        time.sleep(0.5)
+    wait_for_rows(tmp_path, first)
     first.send_signal(signal.SIGINT)
     printed, _ = first.communicate()
     assert first.returncode != 0, printed
@@ -581,6 +593,100 @@ def with_fault(is_pretended: bool, monkeypatch: pytest.MonkeyPatch) -> Callable[
     if not is_pretended:
         pytest.skip("this machine's GPUs do not fail on demand")
     return lambda name: monkeypatch.setenv(pretended_gpu.FAULTS, name)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.once
+def test_backends_that_do_not_fit_side_by_side_run_one_after_the_other(
+    is_pretended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_pretended:
+        pytest.skip("this machine's GPUs have the memory that they have")
+    pair = ("backend=[pytorch,pytorch_zero1]", "precision=fp32", "measure.explain=false")
+    positions = {}
+    for memory in (2048, 800):  # MiB; a group of these takes some 400
+        monkeypatch.setenv(pretended_gpu.MEMORY, str(memory))
+        printed, rows = bench(tmp_path / str(memory), *pair)
+        check_rows(rows)
+        positions[memory] = rows.groupby("backend")["position"].nunique().tolist()
+        assert ("backends run one after the other, since together they may take" in printed) == (
+            memory == 800
+        )
+        figures = ["device_peak_mib", "device_baseline_mib", "samples_per_s"]
+        print(rows[["backend", "round", "position", *figures]].to_string())
+    assert positions == {2048: [2, 2], 800: [1, 1]}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.once
+def test_one_that_dies_while_others_wait_leaves_a_row_and_they_go_on(
+    is_pretended: bool, tmp_path: Path
+) -> None:
+    if not is_pretended:
+        pytest.skip("which processes are on a real GPU is not noted anywhere")
+    started = start(
+        tmp_path,
+        *("backend=[pytorch,pytorch_zero1,pytorch_fused]", "precision=fp32"),
+        *("measure.rounds=20", "measure.explain=false"),
+    )
+    wait_for_rows(tmp_path, started)
+    noted = Path(os.environ[pretended_gpu.FOLDER]).glob("GPU-*/[0-9]*")
+    living = sorted(int(note.name) for note in noted if Path("/proc", note.name).exists())
+    assert len(living) == 3, "all groups are on the GPU"
+    os.kill(living[-1], signal.SIGKILL)
+    printed, _ = started.communicate()
+    assert started.returncode == 1, printed
+    rows = rows_in(tmp_path)
+    (failed,) = rows[rows["status"] != "ok"].to_dict("records")
+    assert failed["status"] == "crashed", printed
+    rounds = rows[rows["status"] == "ok"].groupby("backend")["round"].nunique()
+    assert sorted(rounds)[1:] == [20, 20], printed
+
+
+@pytest.mark.exhaustive
+@pytest.mark.once
+def test_one_without_enough_memory_leaves_a_row_and_the_others_take_turns(
+    is_pretended: bool, tmp_path: Path
+) -> None:
+    if not is_pretended:
+        pytest.skip("the test below asks a real GPU for more memory than it has")
+    started = start(
+        tmp_path,
+        *("backend=[pytorch,pytorch_accumulation,pytorch_again]", "reference=pytorch_accumulation"),
+        *("precision=fp32", "measure=quick", "measure.rounds=2", "measure.explain=false"),
+        *("data.lengths=full", "seq_len=64", "micro_batch=448"),
+        *(f"backends.{name}.accumulate=16" for name in ("pytorch_accumulation", "pytorch_again")),
+    )
+    printed, _ = started.communicate()
+    assert started.returncode == 1, printed
+    rows = rows_in(tmp_path)
+    (failed,) = rows[rows["status"] != "ok"].to_dict("records")
+    assert (failed["backend"], failed["status"]) == ("pytorch", "oom"), printed
+    others = rows[rows["status"] == "ok"].groupby("backend")["position"].nunique()
+    assert others.to_dict() == {"pytorch_accumulation": 2, "pytorch_again": 2}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.once
+def test_the_micro_batch_that_fills_a_waiting_gpu_is_named_and_taken(
+    with_fault: Callable[[str], None], tmp_path: Path
+) -> None:
+    with_fault("waiting")
+    backends = (
+        "backend=[pytorch,pytorch_best]",
+        "precision=fp32",
+        "measure.explain=false",
+        "measure.rounds=3",
+    )
+    printed, rows = bench(tmp_path / "asked", *backends, "micro_batch=1", "measure.block_seconds=1.3")
+    (size,) = set(rows["saturating_micro_batch"])
+    assert size > 1, printed
+    page = (tmp_path / "asked" / "reports" / "index.md").read_text(encoding="utf-8")
+    assert f"set micro_batch={size}, which fills it (micro_batch=saturating)" in page
+    _, rows = bench(tmp_path / "taken", *backends, "micro_batch=saturating", "model.micro_batch=1")
+    assert rows["micro_batch"].nunique() == 1
+    assert rows["micro_batch"].iloc[0] > 1
+    assert set(rows["batch_rule"]) == {"saturating"}
 
 
 @pytest.mark.ort

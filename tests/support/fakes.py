@@ -1,5 +1,6 @@
 """A clock, a training and a worker group that take no time, so that tests can expect exact numbers."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -153,10 +154,12 @@ Script = dict[str, Any]
 slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: likewise, steps, and `fails`:
 {(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which warm-up does
 not end in oom, in trials and launches; `fits_at_once`: the largest without a retry of torch's allocator;
-`breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks; `products`: FLOP/s of a rank in a square and
-in each shape of the workload. `differences`: {precision: by tensor, how far it is from `EXPECTED`};
-`no_expected_tensors`: why they cannot be compared; `cannot`: {precision: LaunchFailed}. `held_out`: a
-function from steps to the loss; `extra_steps`: that it says it has taken beside those it was asked for."""
+`breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks; `takes`: a fake NVML, and the bytes of each
+GPU that a micro-batch takes; `with_dropout`: how many times as much that is then; `filled_at`: samples of a
+rank above which a step takes longer; `products`: FLOP/s of a rank in a square and in each shape of the
+workload. `differences`: {precision: by tensor, how far it is from `EXPECTED`}; `no_expected_tensors`: why
+they cannot be compared; `cannot`: {precision: LaunchFailed}. `held_out`: a function from steps to the loss;
+`extra_steps`: that it says it has taken beside those it was asked for."""
 
 
 EXPECTED = {
@@ -195,6 +198,9 @@ class FakeGroup:
         self.steps = 0  # trained so far
         self.batches = 0  # taken since they began anew
         self.closed = False
+        self.filled = 1.0  # how much longer the last block's steps took, since its micro-batch was larger
+        self.untimed = 0  # steps before those of the last block
+        self.taken = 0  # times the memory that the script says
         if spec.saves_initial_state:
             self.initial_state = Path(spec.initial_state)
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,7 +218,8 @@ class FakeGroup:
         self.awake = True
         self.counts[request.name] = self.counts.get(request.name, 0) + 1
         if isinstance(request, TimeBlock):
-            self.steps += request.steps
+            self.steps += request.steps + request.untimed
+            self.untimed = request.untimed
         self.steps += isinstance(request, TakeFirstStep)
         if isinstance(request, UseFirstBatches):
             self.batches = 0
@@ -231,7 +238,8 @@ class FakeGroup:
         failure = self.script.get("fails", {}).get((action, self.launch, self.counts[action]))
         if failure is not None:
             raise LaunchFailed(*failure)
-        if action == "block" and self.spec.micro_batch > self.script.get("fits", self.spec.micro_batch):
+        times = request.times if isinstance(request, TimeBlock) else 1
+        if action == "block" and times * self.spec.micro_batch > self.script.get("fits", math.inf):
             raise LaunchFailed("oom", "can't allocate memory")
         broken = self.script.get("breaks", {}).get((self.launch, self.spec.micro_batch))
         if action == "block" and broken is not None and self.counts["block"] > 4:
@@ -239,6 +247,12 @@ class FakeGroup:
         return [self._answer(request, rank) for rank in range(self.world_size)]
 
     def request(self, request: Request[A], sampler: object = None) -> list[Any]:
+        try:
+            return self._request(request)
+        finally:
+            self.awake &= self.spec.device == "cpu"  # a rank on a GPU has synchronised, and sleeps in a read
+
+    def _request(self, request: Request[A]) -> list[Any]:
         others = [group for group in self.started if group is not self and not group.closed]
         others = others if self.launch else []  # in the parity launch nothing is timed
         assert not any(group.awake for group in others), "while one is measured, the others sleep"
@@ -247,6 +261,7 @@ class FakeGroup:
 
     def pause(self) -> None:
         assert not self.closed
+        assert not (self.launch and self.spec.device == "cuda"), "NCCL would take it for a hang"
         self.awake = False
 
     def log_tail(self) -> str:
@@ -257,11 +272,23 @@ class FakeGroup:
         assert not self.closed
 
     def close(self) -> None:
+        self._take(-self.taken)
         self.closed = True
+
+    def _take(self, share: int) -> None:
+        """Take, or give back, so many times the script's memory of every GPU, as far as there is any."""
+        nvml, size = self.script.get("takes", (None, 0))
+        for uuid in nvml.used if nvml and share else ():
+            if nvml.used[uuid] + share * size > nvml.nvmlDeviceGetMemoryInfo(uuid).total:
+                raise LaunchFailed("oom", "CUDA out of memory")
+            nvml.used[uuid] += share * size
+        self.taken += share
 
     def _answer(self, request: object, rank: int) -> Any:
         match request:
             case Build():
+                wanted = self.script.get("with_dropout", 1) if self.spec.dropout else 1
+                self._take(wanted - self.taken)
                 return Built(
                     **self._figures(5.0 + rank, rank) | {"host_peak_bytes": 100 << 20},
                     attention="sdpa" if self.spec.attention == "best" else self.spec.attention,
@@ -283,7 +310,9 @@ class FakeGroup:
                     optimizer_state_bytes=8000,
                     packages=[],
                 )
-            case TimeBlock(steps=steps):
+            case TimeBlock(steps=steps, times=times):
+                self.filled = max(1.0, times * self.spec.micro_batch / self.script.get("filled_at", math.inf))
+                self._take(max(0, times - self.taken))
                 return BlockTimed(**self._block(steps, rank))
             case UseFirstBatches():
                 return Done()
@@ -355,7 +384,7 @@ class FakeGroup:
 
     def _block(self, steps: int, rank: int) -> dict[str, Any]:
         """The fields of `BlockTimed`."""
-        slower = self.script.get("launches", {}).get(self.launch, 1.0)
+        slower = self.filled * self.script.get("launches", {}).get(self.launch, 1.0)
         extra = self.script.get("second_step", 0.0) * (self.steps - steps == 1)  # in steps
         seconds = self.script["step_seconds"] * (steps + extra) * (1 + rank / 100) * slower
         nth = self.counts.get("block")
@@ -383,10 +412,12 @@ class FakeGroup:
             "host_anonymous_peak_bytes": 150 << 20,
             "torch_peak_allocated_bytes": None,
             "torch_peak_reserved_bytes": None,
-            "device_used_bytes": None,
+            "device_used_bytes": next(iter(self.script["takes"][0].used.values()), None)
+            if "takes" in self.script
+            else None,
             "device_process_bytes": None,
             "energy_joules": None,
-            "device_ends": (),
+            "device_ends": self.script.get("device_ends", ()),
             "absent": {"device": "there is no GPU", f"rank {rank}": "so it says"},
         }
 

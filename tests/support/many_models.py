@@ -84,7 +84,7 @@ def table_of(model: Model) -> pd.DataFrame:
     for backend, speed in model.speed.items():
         mine = _of_backend(golden, backend, model)
         rows += _failed(mine, str(speed)) if isinstance(speed, str) else _faster(mine, speed, model)
-    return csv_files.table_of_rows(rows)
+    return csv_files.table_of_lines([csv_files.format_rows(rows)])
 
 
 def comparison(model: Model) -> ReportedComparison:

@@ -23,4 +23,5 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
 def table_of_records(records: Iterable[Record]) -> pd.DataFrame:
     """What `csv_files.read` would return for these records, without a file."""
-    return csv_files.table_of_rows(row for record in records for row in rows_of_record(record))
+    rows = (row for record in records for row in rows_of_record(record))
+    return csv_files.table_of_lines([csv_files.format_rows(rows)])

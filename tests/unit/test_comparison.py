@@ -85,7 +85,8 @@ def test_every_backend_is_preheated_for_the_same_time(
     for name, step_seconds in (("pytorch", 0.5), ("ortmodule", 0.4), ("ortmodule_zero1", 0.8)):
         for row, other in zip(run.of(name), unheated.of(name), strict=True):
             heated = float(row["warm_up_s"]) - float(other["warm_up_s"])
-            assert preheat_s <= heated <= preheat_s + 1.02 * step_seconds if preheat_s else heated == 0
+            share = preheat_s / 3 if resident == "all" else preheat_s  # all three warm the same devices
+            assert share <= heated <= share + 1.02 * step_seconds if preheat_s else heated == 0
 
 
 def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def shipped(group: str) -> list[str]:
 
 
 MODELS, CHOICES = shipped("model"), shipped("backend")
-SETS = ["advised", "default", "methods", "methods_gpu", "mission", "today"]
+SETS = ["advised", "default", "methods", "methods_gpu", "mission", "today", "today_gpu"]
 BACKENDS = [name for name in CHOICES if name not in SETS]
 ON_GPUS = ["ortmodule_tuned", "compile_reduce_overhead", "pytorch_flash", "pytorch_tf32", "pytorch_unpinned"]
 WITH_LOADERS = ["pytorch_unpinned", "pytorch_workers"]
@@ -133,7 +133,12 @@ def test_every_measure_composes_on_every_device(measure: str, device: str, data:
         return
     config = compose(overrides)
     assert config.device.type == device
-    assert config.measure.resident == {"cpu": "all", "cuda": "one"}[device]
+    assert config.measure.resident == "all"
+    assert (config.measure.min_steps, config.measure.block_warmup_s) == {
+        "cpu": (1, 0.0),
+        "cuda": (10, 0.0 if measure == "converge" else 0.2),
+    }[device]
+    assert device == "cpu" or config.measure.block_seconds >= 1
 
 
 @pytest.mark.parametrize(
@@ -143,8 +148,8 @@ def test_groups_that_run_one_after_the_other_get_twice_the_launches(preset: str,
     def launches(*overrides: str) -> int:
         return compose([f"measure={preset}", *overrides]).measure.launches
 
-    assert launches("device=cpu") == together
-    assert launches("device=cuda") == 2 * together
+    assert launches("device=cpu") == launches("device=cuda") == together
+    assert preset == "parity" or launches("device=cuda", "measure.batch=max") == 2 * together
 
 
 def test_so_do_those_that_were_asked_for_and_a_given_number_stays() -> None:
@@ -236,12 +241,14 @@ def test_the_attribution_measures_the_whole_factorial() -> None:
 
 
 def test_the_default_backends_are_those_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    for stack, names in (
-        ("ort", ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]),
-        ("modern", ["pytorch", "pytorch_best", "pytorch_zero1"]),
+    for stack, device, names in (
+        ("ort", "cpu", ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]),
+        ("ort", "cuda", ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]),
+        ("modern", "cpu", ["pytorch", "pytorch_best", "pytorch_zero1"]),
+        ("modern", "cuda", ["pytorch", "pytorch_best", "pytorch_zero1", "compile_best"]),
     ):
         monkeypatch.setattr(stacks, "own", lambda stack=stack: stack)
-        assert list(compose([]).backends) == names
+        assert list(compose([f"device={device}"]).backends) == names
     assert list(compose(["backend=[mission,compile]"]).backends) == [
         *("pytorch", "ortmodule", "ortmodule_zero1", "compile")
     ]

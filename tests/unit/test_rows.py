@@ -18,6 +18,8 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
         torch_peak_reserved_bytes=(30 * MIB, 25 * MIB),
         device_used_bytes=(1024 * MIB, 1536 * MIB),
         device_process_bytes=(900 * MIB, 800 * MIB),
+        device_others_bytes=(24 * MIB, 136 * MIB),
+        device_foreign_bytes=(24 * MIB, 36 * MIB),
         energy_joules=(100.5, 200.25),
         other_cpu_seconds=(0.01, 0.02),
         stolen_seconds=(0.0, 0.03),
@@ -26,7 +28,7 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
             (sample(temperature_c=70.0, throttled_by=("power cap",)), sample(utilisation_percent=97.0)),
         ),
     )
-    before = (sample(used_bytes=24 * MIB, utilisation_percent=0.0), sample(used_bytes=36 * MIB))
+    before = (sample(utilisation_percent=0.0), sample())
     (row,) = rows_of_record(record("ortmodule", launch=2, blocks=(gpu,), device_before=before))
     assert tuple(row) == COLUMNS
     expected = {
@@ -51,7 +53,7 @@ def test_a_block_becomes_a_row_with_exact_figures() -> None:
         "setup_host_peak_mib": 300.0,
         "first_step_host_peak_mib": 350.0,
         "host_peak_mib": 500.0,
-        "device_peak_mib": 4000.0 - 24,
+        "device_peak_mib": 4000.0 - (1024 - 900),
         "device_process_mib": 900.0,
         "device_baseline_mib": 36.0,
         "gpu_utilisation": 98.5,
@@ -138,24 +140,27 @@ def test_the_environment_is_compact_json_with_sorted_keys() -> None:
 
 
 def test_the_ends_of_a_block_tell_of_its_gpu_where_it_is_too_short_for_a_sample() -> None:
-    ends = (sample(sm_clock_mhz=1200, temperature_c=50), sample(sm_clock_mhz=1400, temperature_c=70))
+    ends = (
+        sample(sm_clock_mhz=1200, temperature_c=50, utilisation_percent=1.0),
+        sample(sm_clock_mhz=1400, temperature_c=70, utilisation_percent=50.0),
+    )
     throttled = (sample(sm_clock_mhz=900, temperature_c=60, throttled_by=("power cap",)),)
     alone, sampled = (
         rows_of_record(record(blocks=(block(device_ends=(ends,), samples=samples),)))[0]
         for samples in ((), (throttled,))
     )
     assert (alone["gpu_clock_mhz"], alone["gpu_temperature_c"], alone["gpu_throttled_by"]) == (1300, 70, "")
+    assert alone["gpu_utilisation"] == 50, "NVML looks back for up to a second, at the block before its end"
+    (short,) = rows_of_record(record(blocks=(block(seconds=1.0, device_ends=(ends,)),)))
+    assert short["gpu_utilisation"] is None, "it would be somebody else's, too"
     assert (sampled["gpu_clock_mhz"], sampled["gpu_temperature_c"]) == (900, 70)
     assert sampled["gpu_throttled_by"] == "power cap"
 
 
-def test_the_peak_of_a_phase_is_the_largest_use_seen_less_what_was_there_before() -> None:
-    seen = (sample(used_bytes=700 * MIB), sample(used_bytes=None))
-    first = phase(device_used_bytes=(500 * MIB, None), samples=(seen, seen))
-    one = record(
-        first_step=phase(device_used_bytes=(500 * MIB,), samples=(seen,)),
-        device_before=(sample(used_bytes=100 * MIB),),
-    )
-    assert rows_of_record(one)[0]["first_step_device_peak_mib"] == 600.0
-    unknown = record(first_step=first, device_before=(sample(used_bytes=100 * MIB),) * 2)
-    assert rows_of_record(unknown)[0]["first_step_device_peak_mib"] is None, "one device is silent"
+def test_the_peak_of_a_phase_is_the_largest_use_seen_less_what_others_have() -> None:
+    seen, others = (sample(used_bytes=700 * MIB), sample(used_bytes=None)), 100 * MIB
+    for used, peak in (((500 * MIB,), 600.0), ((500 * MIB, None), None)):  # None: one device is silent
+        of_others = (others,) * len(used)
+        first = phase(device_used_bytes=used, device_others_bytes=of_others, samples=(seen,) * len(used))
+        one = record(first_step=first)
+        assert rows_of_record(one)[0]["first_step_device_peak_mib"] == peak

@@ -140,11 +140,12 @@ def test_a_processor_whose_clock_falls_is_named() -> None:
 
 
 def on_gpu(*samples: GpuSample, before: GpuSample) -> list[Record]:
+    others = {"device_others_bytes": (before.used_bytes,), "device_foreign_bytes": (before.used_bytes,)}
     blocks = tuple(
-        block(place, 2.0, samples=((one,),), device_used_bytes=(one.used_bytes,))
+        block(place, 2.0, samples=((one,),), device_used_bytes=(one.used_bytes,), **others)
         for place, one in enumerate(samples, start=1)
     )
-    return [record(blocks=blocks, device="h100", device_before=(before,))]
+    return [record(blocks=blocks, engine="compile", device="h100", device_before=(before,))]
 
 
 IDLE = sample(used_bytes=300 * MIB, utilisation_percent=0.0)
@@ -185,6 +186,13 @@ def test_a_gpu_that_waits_for_the_cpu_is_named() -> None:
     (waits_for_batches,) = on_gpu(waiting, waiting, waiting, before=IDLE)
     blocks = tuple(dataclasses.replace(each, loader_seconds=(0.4,)) for each in waits_for_batches.blocks)
     assert kinds([dataclasses.replace(waits_for_batches, blocks=blocks)]) == ["loader"]
+
+
+def test_a_gpu_s_comparison_without_compiled_pytorch_says_so() -> None:
+    (eager,) = on_gpu(sample(), sample(), sample(), before=IDLE)
+    (warning,) = found([dataclasses.replace(eager, engine="eager")])
+    assert (warning.kind, warning.backend) == ("not compiled", "")
+    assert "no compiled PyTorch was timed" in warning.reason
 
 
 def test_a_device_that_tells_nothing_warns_of_nothing() -> None:

@@ -19,7 +19,6 @@ from tests.support.factories import (
     failed,
     phase,
     record,
-    sample,
     with_environment,
     workload,
 )
@@ -95,9 +94,13 @@ def test_peaks_are_the_highest_block_and_setup_the_median_over_launches() -> Non
         record(
             launch=launch,
             setup=phase((setup, 1.0)),
-            device_before=(sample(used_bytes=0),),
             blocks=tuple(
-                block(n, host_peak_bytes=(mib * 2**20, 0), device_used_bytes=(mib * 2**21,))
+                block(
+                    n,
+                    host_peak_bytes=(mib * 2**20, 0),
+                    device_used_bytes=(mib * 2**21,),
+                    device_others_bytes=(0,),
+                )
                 for n, mib in enumerate(peaks, 1)
             ),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from bench.machine.gpus import visible_gpus
 from bench.machine.telemetry import gpu_meter
-from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.gpu_meter import NVML_SECONDS, GpuMeter
 from bench.machine.telemetry.gpu_sampler import LARGEST_SHARE, PERIOD_SECONDS, GpuSampler
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml
 
@@ -178,8 +178,10 @@ def test_a_phase_starts_without_what_was_seen_before_it(nvml: FakeNvml) -> None:
     sampler.sample()
     sampler.start()
     sampler.sample()
-    assert sampler.take() == (), "the first look comes after a period"
-    clocks.now += PERIOD_SECONDS
+    clocks.now += 0.9 * NVML_SECONDS
+    sampler.sample()
+    assert sampler.take() == (), "NVML's utilisation would be of whoever was there before, too"
+    clocks.now += 0.1 * NVML_SECONDS
     sampler.sample()
     assert [len(device) for device in sampler.take()] == [1]
 

@@ -54,9 +54,11 @@ def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: Torc
 
 
 def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: TorchRank) -> None:
-    answer = rank.block(steps=2)
+    answer = rank.block(steps=2, untimed=3)
     assert cast(Any, rank.training).log == [
-        *["make batch"] * 2,
+        *["make batch"] * 5,
+        *["step"] * 3,
+        "synchronize",  # so that the energy of untimed steps is not the block's
         "reset peaks",
         "synchronize",
         "barrier",
@@ -67,6 +69,7 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Tor
     ]
     assert answer.losses == [2.5, 2.5]
     assert answer.seconds == 1.25
+    assert rank.steps_taken == 5
 
 
 def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(

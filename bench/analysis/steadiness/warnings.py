@@ -33,11 +33,8 @@ LOAD_SHARE = 0.02  # share of the ranks' core time over all blocks, taken by oth
 LOADER_SHARE = 0.05
 """Share of a block's time, waited for batches, above which the loader limits a run, not only the device."""
 
-WAITING_GPU_PERCENT = 80.0
-"""Share of the time that NVML calls busy, below which the GPU waits, mostly for the CPU that starts kernels.
-
-Not higher, since the pauses between blocks of half a second are a tenth of what NVML looks at.
-"""
+WAITING_GPU_PERCENT = 90.0
+"""Share of the time that NVML calls busy, below which the GPU waits, mostly for the CPU to start kernels."""
 
 CLOCK_DROP = 0.05  # a block's clock, of GPU or processor, below the backend's median by more than this share
 
@@ -74,7 +71,7 @@ class SteadinessWarning:
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison: those about all backends together, then backend by backend."""
     cells = ColumnArrays(rows)
-    of_all = (*_check_gates(rows), *warn_of_difference(rows), *warn_of_low_limit(rows))
+    of_all = (*_check_gates(rows), *_check_best(cells), *warn_of_difference(rows), *warn_of_low_limit(rows))
     warnings = [("", warning) for warning in of_all]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
@@ -98,6 +95,14 @@ def _check_gates(rows: pd.DataFrame) -> Warnings:
     if margin > WIDE_MARGIN:
         seen = f"speed-ups up to {margin:.0%} are called `same`"
         yield "wide gate", seen, "leave out measure.margin"
+
+
+def _check_best(cells: ColumnArrays) -> Warnings:
+    """On GPUs a comparison with eager PyTorch alone says nothing against PyTorch."""
+    is_timed = (cells["status"] == "ok") & ~np.isnan(cells["round"])
+    if is_timed.any() and "cpu" not in cells["device"] and "compile" not in cells["engine"][is_timed]:
+        seen = "no compiled PyTorch was timed here, which is PyTorch at its best on most GPUs"
+        yield "not compiled", seen, "compare compile_best, too, on the modern stack"
 
 
 def _check_backend(blocks: ColumnArrays) -> Warnings:
@@ -286,12 +291,16 @@ def _check_gpu(valid: ColumnArrays) -> Warnings:
     share = float(np.median(readings)) if readings.size >= FEWEST_READINGS else 100.0
     if share < WAITING_GPU_PERCENT and (loader_share(valid) or 0.0) <= LOADER_SHARE:
         seen = f"the GPU was busy for {share:.0f} % of the time, and probably waited for the CPU to start"
-        yield "CPU-bound", f"{seen} kernels", "raise micro_batch, or compare compile"
+        fills = highest(valid["saturating_micro_batch"]) or 0
+        larger = "raise micro_batch"
+        if fills > valid["micro_batch"].max():
+            larger = f"set micro_batch={fills:.0f}, which fills it (micro_batch=saturating)"
+        yield "CPU-bound", f"{seen} kernels", f"{larger}, or compare compile_best"
     before, busy = (
         highest(valid[column]) or 0.0 for column in ("device_baseline_mib", "gpu_utilisation_before")
     )
     if before * 2**20 > BUSY_BYTES or busy > BUSY_PERCENT:
-        seen = f"somebody else was on the GPU before a launch: {before:,.0f} MiB in use, {busy:.0f} % busy"
+        seen = f"somebody else was on the GPU: {before:,.0f} MiB in use, {busy:.0f} % busy before a launch"
         yield "busy GPU", seen, END_OTHERS
     launches = [valid.where(valid["launch"] == number) for number in set(valid["launch"])]
     unexplained = max(

@@ -19,6 +19,10 @@ Idleness and clocks that somebody has set are not among them.
 """
 
 
+NVML_SECONDS = 1.0
+"""How far back NVML's utilisation looks at most: what it says sooner is of whoever was there before, too."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GpuSample:
     """How one GPU was doing at one moment; None where NVML cannot read it."""

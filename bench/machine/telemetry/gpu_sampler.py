@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bench.machine.telemetry.gpu_meter import GpuSample
+from bench.machine.telemetry.gpu_meter import NVML_SECONDS, GpuSample
 
 PERIOD_SECONDS = 0.5
 
@@ -63,9 +63,9 @@ class GpuSampler:
         return {name: reason for device in self.devices for name, reason in device.absent.items()}
 
     def start(self) -> None:
-        """Begin a phase: forget earlier samples, and take the first one after a period."""
+        """Begin a phase: forget earlier samples, and take none until NVML looks back at this phase alone."""
         self._samples = []
-        self._due = self.clock() + PERIOD_SECONDS
+        self._due = self.clock() + NVML_SECONDS
 
     def seconds_until_due(self) -> float:
         """How long to wait before the next `sample`; infinite without devices."""

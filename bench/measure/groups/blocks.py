@@ -1,6 +1,5 @@
 """Sets up one group, warms it up and times its blocks; the devices are sampled meanwhile."""
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from bench.launch.messages import A, Build, Built, PhaseFigures, Request, TakeFi
 from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import Look, Taker
+from bench.measure.groups.device_memory import DeviceMemory
 from bench.measure.plan.plans import ComparisonPlan, Launch
 from bench.measure.plan.schedule import steps_per_block
 from bench.measure.record.ledger import Ledger
@@ -22,10 +22,12 @@ from bench.results.records import Block, Phase, WarmUp
 
 MOST_WARMUP_BLOCKS = 6  # of `measure.warmup_steps`: warm-up ends after so many, settled or not
 
+FEWEST_UNTIMED_STEPS = 2  # that a block begins with, where it begins with any
+
 EQUAL_WARMUP_BLOCKS = 3
 """Where training is followed to a target: warm-up until it is settled would give some backends more steps."""
 
-MEASURED_PER_RANK = tuple(field.name for field in dataclasses.fields(Phase) if field.name != "samples")
+MEASURED_PER_RANK = tuple(name for name in PhaseFigures.__struct_fields__ if name != "absent")
 """The fields of `Phase` that every rank's `PhaseFigures` holds under the same names."""
 
 LOOK_SECONDS = 0.3
@@ -38,6 +40,7 @@ class BlockTimer:
 
     plan: ComparisonPlan
     sampler: GpuSampler  # of the devices
+    memory: DeviceMemory  # theirs
     ledger: Ledger  # that gets the figures
     look: Look  # at what other processes do on the cores, after a block that they spoiled
 
@@ -88,17 +91,18 @@ class BlockTimer:
         )
         self._add_warm_up(group, name, launch, steps=1)
 
-    def warm_up(self, group: Group, name: str, launch: Launch) -> bool:
+    def warm_up(self, group: Group, name: str, launch: Launch, *, in_turns: int = 1) -> bool:
         """One more block of the warm-up; whether it was the last, and the group has been preheated.
 
-        It ends when it is settled or has reached its cap; or after as many blocks as are planned.
+        It ends when it is settled or has reached its cap; or after as many blocks as are planned. Of groups
+        that take turns each preheats for an equal part, since they have the same devices.
         """
         self._add_warm_up(group, name, launch, steps=self._measure.warmup_steps)
         blocks = self.ledger.records[launch.number, name].warm_up
         if not self._is_warm(blocks):
             return False
         self.ledger.update(name, launch, warm_up_settled=validity.has_settled(blocks))
-        self._preheat(group, name, launch)
+        self._preheat(group, name, launch, self._measure.preheat_s / in_turns)
         return True
 
     def rehearse(self, group: Group, steps: int) -> None:
@@ -130,7 +134,7 @@ class BlockTimer:
         count = self._measure.warmup_steps
         # The faster of two: one disturbance would shorten every block of the comparison.
         taken = min(max(answer.seconds for answer in group.request(TimeBlock(steps=count))) for _ in range(2))
-        return steps_per_block(taken / count, self._measure.block_seconds)
+        return steps_per_block(taken / count, self._measure.block_seconds, least=self._measure.min_steps)
 
     def time_block(
         self, group: Group, name: str, launch: Launch, *, steps: int, round_number: int, position: int
@@ -140,8 +144,9 @@ class BlockTimer:
         Raises:
             LaunchFailed: a loss is not finite, or the group failed.
         """
+        untimed = self._untimed_steps(self.ledger.records[launch.number, name].warm_up[-1])
         for attempt in itertools.count(1):
-            answers = self._request(group, TimeBlock(steps=steps))
+            answers = self._request(group, TimeBlock(steps=steps, untimed=untimed))
             losses = [answer.losses for answer in answers]
             if not all(math.isfinite(loss) for rank in losses for loss in rank):
                 raise LaunchFailed("diverged", f"the loss is {losses[0][-1]} in round {round_number}")
@@ -166,12 +171,17 @@ class BlockTimer:
             if contamination.cause == validity.OTHER_PROCESSES:
                 self.takers += self.look(LOOK_SECONDS).takers
 
-    def _preheat(self, group: Group, name: str, launch: Launch) -> None:
-        """Blocks for `measure.preheat_s`, the same for every backend: a GPU's clock falls as it gets warm."""
+    def _untimed_steps(self, last: WarmUp) -> int:
+        """Steps that bring back context, clocks and caches, by the pace of the last block of the warm-up."""
+        seconds, per_step = self._measure.block_warmup_s, max(last.seconds) / last.steps
+        return max(FEWEST_UNTIMED_STEPS, math.ceil(seconds / per_step)) if seconds else 0
+
+    def _preheat(self, group: Group, name: str, launch: Launch, wanted: float) -> None:
+        """Blocks for so many seconds, the same for every backend: a GPU's clock falls as it gets warm."""
         last = self.ledger.records[launch.number, name].warm_up[-1]
         spent, per_step = 0.0, max(last.seconds) / last.steps
-        while spent < self._measure.preheat_s:
-            seconds = min(self._measure.block_seconds, self._measure.preheat_s - spent)
+        while spent < wanted:
+            seconds = min(self._measure.block_seconds, wanted - spent)
             spent += self._add_warm_up(group, name, launch, steps=steps_per_block(per_step, seconds))
 
     def _add_warm_up(self, group: Group, name: str, launch: Launch, *, steps: int) -> float:
@@ -199,7 +209,7 @@ class BlockTimer:
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:
         """What a `Phase` holds: every rank's figures, and the devices' samples."""
         by_rank = {name: tuple(getattr(answer, name) for answer in answers) for name in MEASURED_PER_RANK}
-        return by_rank | {"samples": self.sampler.take()}
+        return by_rank | {"samples": self.sampler.take()} | self.memory.of_others
 
     def _absent(self, answers: Sequence[PhaseFigures]) -> dict[str, str]:
         """Why a figure of the phase is missing, by its name, whichever rank or device could not have it."""

@@ -141,8 +141,13 @@ class ComparisonPlan:
         return self.config.reference
 
     @property
+    def on_gpus(self) -> bool:
+        """Whether ranks have a GPU each."""
+        return self.config.device.type == "cuda"
+
+    @property
     def all_resident(self) -> bool:
-        """Whether the groups of a launch live side by side, and rounds rotate; else one group at a time."""
+        """Whether the groups of a launch live side by side, as far as they fit; else one at a time."""
         return self.config.measure.resident == "all"
 
     @property

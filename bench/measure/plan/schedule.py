@@ -43,6 +43,6 @@ def missing_launches(*, launches: int, rounds: int, measured: int) -> int:
     return max(0, -(-(launches * rounds - measured) // rounds))
 
 
-def steps_per_block(seconds_per_step: float, block_seconds: float) -> int:
-    """The number of steps that fits into `block_seconds`, at least 1."""
-    return max(1, int(block_seconds / seconds_per_step))
+def steps_per_block(seconds_per_step: float, block_seconds: float, *, least: int = 1) -> int:
+    """The number of steps that fits into `block_seconds`, but `least` of them however long they take."""
+    return max(least, int(block_seconds / seconds_per_step))

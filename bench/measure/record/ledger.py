@@ -63,8 +63,11 @@ class Ledger:
             (folder / "error.txt").write_text(failure.details or failure.message, encoding="utf-8")
         self.update(name, launch, status=failure.status, message=failure.message, log_tail=log_tail)
 
-    def forget(self, name: str) -> None:
-        """Leave out all that was measured of this backend; its raw records stay on disk."""
+    def forget(self, name: str, launch: Launch | None = None) -> None:
+        """Leave out what was measured of this backend, in this launch or at all; raw records stay on disk."""
+        if launch is not None:
+            self.records.pop((launch.number, name), None)
+            return
         self.records = {key: record for key, record in self.records.items() if key[1] != name}
         self._earlier_rows = [row for row in self._earlier_rows if row["backend"] != name]
         self._retried_rows = [row for row in self._retried_rows if row["backend"] != name]

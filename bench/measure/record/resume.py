@@ -118,7 +118,7 @@ def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *,
         record = records.get(str(name))
         if record is None:
             continue
-        chosen = CHOSEN if record.workload.batch_rule == "max" else (*CHOSEN, "micro_batch")
+        chosen = CHOSEN if record.workload.batch_rule != "equal" else (*CHOSEN, "micro_batch")
         for column in chosen:
             before, now = rows[column].iloc[-1], getattr(record.workload, column)
             if not pd.isna(before) and "" not in (before, now) and before != now:

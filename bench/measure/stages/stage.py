@@ -11,6 +11,7 @@ from bench.config.measure import Measure
 from bench.launch.messages import Built
 from bench.measure.groups.blocks import BlockTimer
 from bench.measure.groups.busy_cores import QuietCores
+from bench.measure.groups.device_memory import DeviceMemory
 from bench.measure.groups.running import OnFailure, RunningGroups, StartGroup
 from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.plans import ComparisonPlan, Launch, Output
@@ -78,6 +79,7 @@ class Run:
     quiet: QuietCores
     bar: ProgressBar
     clock: Callable[[], float]  # seconds, for the cap of `measure.until`, and for the pace
+    memory: DeviceMemory  # of the GPUs; and whether groups take turns
     pace: Pace = field(default_factory=Pace)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
@@ -100,8 +102,9 @@ class Run:
         return RunningGroups(launch, start or self.starter.start, on_failure or self.failures.record)
 
     def sides(self, names: Sequence[str]) -> list[Sequence[str]]:
-        """The backends whose groups may live side by side, set by set."""
-        return [names] if self.plan.all_resident else [[name] for name in names]
+        """The backends whose groups may live side by side, set by set, beside the timed launches."""
+        together = self.plan.all_resident and not self.plan.on_gpus
+        return [names] if together else [[name] for name in names]
 
     def label(self, launch: Launch) -> str:
         """What messages to the user call a launch."""

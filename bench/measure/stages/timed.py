@@ -3,11 +3,11 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from bench.errors import LaunchFailed, UserError
 from bench.launch.agents import keep_parents
-from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import describe_takers
 from bench.measure.groups.busy_cores import describe_repeats, largest_takers, lost_rounds
 from bench.measure.groups.running import RunningGroups
@@ -44,6 +44,7 @@ class TimedLaunches(Stage):
         self._steps = shared.measure.evaluate_every or shared.earlier.steps
         self._evaluations = Evaluations(shared)
         self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
+        self._crowded_out: list[str] = []  # who ran out of memory beside others
         self._started = 0.0  # when the time began that `MOST_SECONDS` limits
 
     def is_missing(self) -> bool:
@@ -57,16 +58,16 @@ class TimedLaunches(Stage):
     def guess(self) -> dict[str, float]:
         """How long each part of a launch takes, by the pace; a warm-up takes as many blocks as usual."""
         pace, measure, backends = self.shared.pace, self.shared.measure, len(self.shared.names)
-        resident = backends if self.shared.plan.all_resident else 1
+        together = backends if self.shared.memory.in_turns else 1
         warm_ups = self.shared.timer.warmup_blocks or USUAL_WARMUP_BLOCKS
         step = sum(pace.steps.values()) / backends
-        steps = self._steps or steps_per_block(step or 1.0, measure.block_seconds)
+        steps = self._steps or steps_per_block(step or 1.0, measure.block_seconds, least=measure.min_steps)
         return {
             "start": pace.start / len(self.shared.sides(self.shared.names)),
             "set-up": pace.set_up / backends + step + BLOCK_SECONDS,
-            "warm-up": (warm_ups * (measure.warmup_steps * step + BLOCK_SECONDS) + measure.preheat_s)
-            * resident,
-            "block": steps * step + BLOCK_SECONDS,
+            "warm-up": warm_ups * (measure.warmup_steps * step + BLOCK_SECONDS) * together
+            + measure.preheat_s,
+            "block": steps * step + BLOCK_SECONDS + measure.block_warmup_s,
         }
 
     def run(self, names: Sequence[str]) -> list[str]:
@@ -179,11 +180,12 @@ class TimedLaunches(Stage):
 
     def _in_launches(self, launches: int) -> dict[str, int]:
         """How many things of each kind so many launches have, for the progress bar."""
-        all_resident, backends = self.shared.plan.all_resident, len(self.shared.names)
+        backends = len(self.shared.names)
+        sides = 1 if self.shared.memory.in_turns else backends
         return {
-            "start": launches * (1 if all_resident else backends),
+            "start": launches * sides,
             "set-up": launches * backends,
-            "warm-up": launches * (1 if all_resident else backends),
+            "warm-up": launches * sides,
             "block": launches * self.shared.measure.rounds * backends,
         }
 
@@ -193,12 +195,13 @@ class TimedLaunches(Stage):
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.timer.takers.clear()
         self.shared.quiet.wait(where)
-        if self.shared.plan.all_resident:
+        order = alone = group_order(names, launch=launch.number)
+        if self.shared.memory.in_turns:
             self._run_groups(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
-        else:
-            order = group_order(names, launch=launch.number)
-            for name in order:
-                self._run_groups([name], launch, [order] * rounds)
+            alone = tuple(self._crowded_out)
+            self.shared.memory.in_turns = not alone
+        for name in alone:
+            self._run_groups([name], launch, [order] * rounds)
         made = self.shared.ledger.records.items()
         records = {name: record for (number, name), record in made if number == launch.number}
         for line in describe_repeats(records, self.shared.timer.takers):
@@ -213,23 +216,29 @@ class TimedLaunches(Stage):
             for name in [name for name in rounds[0] if name in groups]:
                 with (
                     bar.doing("set-up", f"{where}: {name}, set-up and first steps"),
-                    groups.closing_if_it_fails(name),
+                    self._turn_of(name, groups),
                 ):
                     self.shared.ledger.update(name, launch, device_before=before)
                     timer.build(groups[name], name, launch)
                     self._evaluations.evaluate(groups[name], name, launch)
                     timer.begin(groups[name], name, launch)
-                    self._pause(groups[name])
             self._warm_up(where, rounds[0], groups)
             self._find_steps(groups)
             for number, order in enumerate(rounds, start=1):
                 self._run_round(f"{where}, round {number}/{len(rounds)}", number, order, groups)
             groups.end()
 
-    def _pause(self, group: Group) -> None:
-        """Keep a group from taking any CPU time while another one is measured."""
-        if self.shared.plan.all_resident:
-            group.pause()
+    @contextmanager
+    def _turn_of(self, name: str, groups: RunningGroups) -> Iterator[None]:
+        """A group works meanwhile, and then sleeps; it is closed if it fails.
+
+        On a CPU it is stopped, so that it takes no time of any core. NCCL, whose threads wake ten times a
+        second, would take a long stop for a hang.
+        """
+        with groups.closing_if_it_fails(name), self.shared.memory.turn_of(groups[name], groups.values()):
+            yield
+            if self.shared.plan.all_resident and not self.shared.plan.on_gpus:
+                groups[name].pause()
 
     def _step_down_or_fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Go on with a smaller micro-batch after a lack of memory, or put the failure on record.
@@ -238,7 +247,16 @@ class TimedLaunches(Stage):
         launches ran.
         """
         shared = self.shared
-        micro_batch = shared.starter.micro_batches.get(name)
+        if failure.status == "oom" and shared.plan.on_gpus and shared.memory.in_turns:
+            shared.bar.print_line(
+                f"{name}, {shared.label(launch)}: {failure.message}: it is measured alone, and from the next "
+                "launch on backends run one after the other"
+            )
+            shared.ledger.forget(name, launch)
+            self._crowded_out.append(name)
+            return
+        searched = shared.measure.batch == "max"
+        micro_batch = shared.starter.micro_batches.get(name) if searched else None
         smaller = next_smaller(micro_batch) if micro_batch and failure.status == "oom" else 0
         if not micro_batch or not smaller or self._steps_down[name] >= MOST_STEPS_DOWN:
             shared.failures.record(name, launch, failure, log_tail)
@@ -259,7 +277,7 @@ class TimedLaunches(Stage):
         for position, name in enumerate(order, start=1):
             if name not in groups:
                 continue
-            with self.shared.bar.doing("block", f"{where}: {name}"), groups.closing_if_it_fails(name):
+            with self.shared.bar.doing("block", f"{where}: {name}"), self._turn_of(name, groups):
                 self.shared.timer.time_block(
                     groups[name],
                     name,
@@ -269,7 +287,6 @@ class TimedLaunches(Stage):
                     position=position,
                 )
                 self._evaluations.evaluate(groups[name], name, groups.launch)
-                self._pause(groups[name])
         self.shared.ledger.write()
         self._evaluations.write()
 
@@ -282,22 +299,21 @@ class TimedLaunches(Stage):
         if not groups:
             return
         with self.shared.bar.doing("warm-up", f"{where}: {', '.join(groups)}, warm-up"):
-            cold = list(order)
+            cold, in_turns = list(order), len(groups)
             while cold := [name for name in cold if name in groups]:
                 for name in list(cold):
-                    with groups.closing_if_it_fails(name):
-                        if self.shared.timer.warm_up(groups[name], name, groups.launch):
+                    with self._turn_of(name, groups):
+                        group = groups[name]
+                        if self.shared.timer.warm_up(group, name, groups.launch, in_turns=in_turns):
                             cold.remove(name)
-                        self._pause(groups[name])
 
     def _find_steps(self, groups: RunningGroups) -> None:
         """The number of steps of every timed block, once, from the reference backend where it runs."""
         reference = self.shared.plan.reference
         while not self._steps and groups:
             name = reference if reference in groups else next(iter(groups))
-            with groups.closing_if_it_fails(name):
+            with self._turn_of(name, groups):
                 self._steps = self.shared.timer.steps_of_a_block(groups[name])
-                self._pause(groups[name])
 
 
 def _speedup_so_far(summary: BackendSummary) -> str:

@@ -173,15 +173,21 @@ class Rank(ABC):
             packages=imported_packages(),
         )
 
-    def block(self, steps: int) -> messages.BlockTimed:
-        """Time `steps` optimizer steps between two synchronisations.
+    def block(self, steps: int, untimed: int = 0, times: int = 1) -> messages.BlockTimed:
+        """Time `steps` optimizer steps between two synchronisations, after some that are not timed.
 
         Nothing else is inside, but for what a dataset's loader does at every step.
         """
         training = self.training
-        batches = training.steps(steps)
+        first, batches = training.steps(untimed), training.steps(steps)
+        if times > 1:
+            first, batches = enlarge(first, times), enlarge(batches, times)
         losses = training.room_for_losses(steps)
         gc.collect()
+        for batch in first:
+            training.step(batch)
+        if untimed:
+            training.synchronize()  # their energy is not the block's
         self.meter.prepare()
         training.reset_peaks()
         training.loss_scaling()  # what was skipped before the block is not the block's
@@ -194,7 +200,7 @@ class Rank(ABC):
             losses[number] = training.step(batch)
         training.synchronize()
         seconds = self.clock() - start
-        self.steps_taken += steps
+        self.steps_taken += untimed + steps
         return messages.BlockTimed(
             **self._figures(seconds),
             losses=losses.tolist(),
@@ -258,6 +264,15 @@ class Rank(ABC):
         """The status that an exception of this rank means."""
         training = getattr(self, "training", None)
         return status_of(error) or (training and training.engine.status_of(error)) or "crashed"
+
+
+def enlarge(steps: Iterable[Any], times: int) -> list[Any]:
+    """The micro-batches of steps with every sample so many times, pinned: tensors of torch, for a GPU."""
+
+    def repeat(batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: one.repeat_interleave(times, dim=0).pin_memory() for name, one in batch.items()}
+
+    return [[repeat(batch) for batch in step] for step in steps]
 
 
 def keep_from_the_collector() -> None:

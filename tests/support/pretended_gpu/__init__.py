@@ -30,7 +30,7 @@ def variables(folder: Path, count: int, *, memory_mib: int = 8192, faults: str =
         count: of GPUs.
         memory_mib: of each.
         faults: names, with a comma between: `no-provider`, `no-allocator`, `wrong-uuid`, `deferred`,
-            `no-events`, `throttled`, `falling-clock`.
+            `no-events`, `throttled`, `falling-clock`, `waiting`.
     """
     write_program(folder / "cuda" / "bin", "nvcc", "echo 'Cuda compilation tools, release 12.4, V12.4.131'")
     others = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}

@@ -45,7 +45,6 @@ class PretendedNvml(FakeNvml):
 
     def __init__(self) -> None:
         super().__init__(cards={uuid(index): NAME for index in range(int(os.environ[COUNT]))})
-        self.utilisation = 0  # nobody else is at work there
         self._clock_mhz = 1755
         if has_fault("throttled"):
             self.reasons = self.nvmlClocksEventReasonSwPowerCap
@@ -56,6 +55,11 @@ class PretendedNvml(FakeNvml):
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=pid, usedGpuMemory=size) for pid, size in _processes(handle)]
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
+        """Whoever is there is at work."""
+        busy = 50 if has_fault("waiting") else 97
+        return SimpleNamespace(gpu=busy if _processes(handle) else 0, memory=50)
 
     def nvmlDeviceGetClockInfo(self, handle: str, type: int) -> int:
         if has_fault("falling-clock"):
