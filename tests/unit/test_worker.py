@@ -18,7 +18,7 @@ from bench.launch.messages import (
     Evaluate,
     Failed,
     Request,
-    UseFirstBatches,
+    UseBatches,
 )
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
@@ -175,8 +175,8 @@ def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:
 
 def test_a_rank_answers_until_it_is_told_to_end() -> None:
     class Cycling:
-        def answer(self, request: UseFirstBatches) -> Done:
-            self.count = request.count
+        def answer(self, request: UseBatches) -> Done:
+            self.count = len(request.numbers[0])
             return Done()
 
         def close(self) -> None:
@@ -185,7 +185,7 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
     rank = Cycling()
     channel, thread, exits = serving(rank)
     for count in (1, 2):
-        channel.send(UseFirstBatches(count=count))
+        channel.send(UseBatches(numbers=[[*range(count)]]))
         assert channel.receive(ANSWERS) == Done()
         assert rank.count == count
     channel.send(End())
