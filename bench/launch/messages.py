@@ -79,7 +79,7 @@ class Built(PhaseFigures, frozen=True, kw_only=True):
 class BlockTimed(PhaseFigures, frozen=True, kw_only=True):
     """A block of steps was taken."""
 
-    losses: list[float]  # of every step; NaN is possible
+    losses: list[float]  # of every step, those before the timed ones included; NaN is possible
     loader_seconds: float | None  # that the rank waited for batches; None if they were there
     loss_scale: float | None  # at the end; None if the loss is not scaled
     skipped_steps: int | None  # since gradients overflowed; None if the loss is not scaled
@@ -89,6 +89,7 @@ class BlockTimed(PhaseFigures, frozen=True, kw_only=True):
 class FirstStepTaken(BlockTimed, frozen=True, kw_only=True):
     """The first step was taken."""
 
+    is_random: bool  # something drew random numbers in it, such as dropout
     proof: dict[str, Any]  # that engine, optimizer and sharding are the ones that were asked for
     weights_bytes: int  # that this rank holds: the model's, and copies that the optimizer updates
     optimizer_state_bytes: int  # that this rank holds
@@ -101,6 +102,17 @@ LAST_GRADIENT, MOVEMENT = "last gradient", "movement"
 
 A weight's movement is its way from before the first step to after the last one.
 """
+
+GRADIENTS = (GRADIENT, "second gradient", "third gradient", LAST_GRADIENT)
+
+
+def gradient_kinds(steps: int) -> dict[int, str]:
+    """The steps of so many, from 1, whose gradients are compared, and what these are called."""
+    return dict(enumerate(GRADIENTS[:3], start=1)) | ({steps: LAST_GRADIENT} if steps > 1 else {})
+
+
+FROZEN = "frozen"
+"""The key in an exporting engine's proof for the places where its exporter warned that a value gets fixed."""
 
 
 class ExpectedTensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +127,8 @@ class ExpectedTensorsWritten(Answer, frozen=True, kw_only=True):
 
     expected: dict[str, ExpectedTensor]  # by kind and name; rank 0's only
     absent: str = ""  # why there is none, or why there is only the first step's
+    batches: list[int] = []
+    trained: list[int] = []
 
 
 class ParityTrained(Answer, frozen=True, kw_only=True):
@@ -125,6 +139,12 @@ class ParityTrained(Answer, frozen=True, kw_only=True):
     seconds: list[float]  # of every step, while other backends train beside it
     differences: dict[str, float]  # from the expected tensors, by kind and name: L2 norms; rank 0's only
     proof: dict[str, Any]  # as in `FirstStepTaken`
+
+
+class LossesComputed(Answer, frozen=True, kw_only=True):
+    """Micro-batches went forward, and nothing was updated."""
+
+    losses: list[float]  # of this rank's, in the order of the request
 
 
 class FlopsCounted(Answer, frozen=True, kw_only=True):
@@ -223,23 +243,33 @@ class TimeBlock(Request[BlockTimed], frozen=True, tag="block"):
     times: int = 1  # how often each sample is in its micro-batch: for trials of larger ones
 
 
-class UseFirstBatches(Request[Done], frozen=True, tag="use_first_batches"):
-    """Cycle through the first `count` micro-batches from now on."""
+class UseBatches(Request[Done], frozen=True, tag="use_batches"):
+    """Cycle through these micro-batches from now on."""
 
-    count: int
+    numbers: list[list[int]]  # by rank, or one list for all ranks
+
+
+class ComputeLosses(Request[LossesComputed], frozen=True, tag="compute_losses"):
+    """Compute the losses of these micro-batches as in training, and update nothing."""
+
+    numbers: list[list[int]]  # by rank
+    weights: str = ""  # the file with those to compute with, without dropout: a group's last request
+    saves: bool = False  # its own into that file first
 
 
 class WriteExpectedTensors(Request[ExpectedTensorsWritten], frozen=True, tag="write_expected_tensors"):
     """Compute what the tensors of so many steps should be; of the reference, before it trains."""
 
     steps: int
+    distinct: int = 0  # of which so many have different micro-batches, chosen now; 0: those that come next
+    batches: int = 0  # at most, that they are chosen of and whose losses are compared
 
 
 class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
     """Take so many steps, untimed."""
 
     steps: int
-    compared_steps: int = 0  # after which tensors are compared with `WriteExpectedTensors`' files; 0: never
+    compared: bool = False  # tensors with `WriteExpectedTensors`' files, which are of as many steps
 
 
 class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):

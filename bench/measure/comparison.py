@@ -248,7 +248,7 @@ def locked(folder: Path, stem: str) -> Iterator[None]:
 
 def _remove_large_files(output: Output) -> None:
     """Remove files as large as the model, those of a run that was killed, too: they are easily remade."""
-    for large in (output.initial_state, output.expected_tensors, output.checkpoints):
+    for large in (output.initial_state, output.expected_tensors, output.checkpoints, output.late_weights):
         for left in output.folder.parent.glob(f"*/{large.name}"):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)

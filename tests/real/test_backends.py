@@ -20,7 +20,7 @@ from bench.launch.messages import (
     TakeFirstStep,
     TimeBlock,
     TrainForParity,
-    UseFirstBatches,
+    UseBatches,
 )
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY, Tolerances
@@ -144,7 +144,7 @@ class TestRunning:
         """Without accumulation: tests/real/test_datasets_end_to_end.py."""
         trained: dict[str, Trajectory] = {}
         for name, group in running.groups.items():
-            group.request(UseFirstBatches(count=8))
+            group.request(UseBatches(numbers=[[*range(8)]]))
             trained[name] = trajectory(group.request(TrainForParity(steps=20)))
         for name in ALL:
             tolerances = Tolerances(loss=1e-4, gradient_norm=1e-3)

@@ -23,7 +23,7 @@ from bench.launch.messages import (
     ParityTrained,
     SaveCheckpoint,
     TrainForParity,
-    UseFirstBatches,
+    UseBatches,
 )
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
@@ -155,7 +155,7 @@ class Trainer:
         """A fresh one after the first steps."""
         with self.group(**changed) as group:  # type: ignore[arg-type]
             group.request(Build())
-            group.request(UseFirstBatches(count=4))
+            group.request(UseBatches(numbers=[[0, 1, 2, 3]]))
             group.request(TrainForParity(steps=STEPS))
             yield group
 
@@ -166,7 +166,7 @@ class Trainer:
         """The next losses of a fresh group that loads the newest checkpoint."""
         with self.group() as group:
             group.request(Build())
-            group.request(UseFirstBatches(count=4))
+            group.request(UseBatches(numbers=[[0, 1, 2, 3]]))
             loaded = group.request(LoadCheckpoint(folder=str(self.checkpoints)))
             assert {one.steps for one in loaded} == {STEPS}
             losses = losses_of(group.request(TrainForParity(steps=3)))

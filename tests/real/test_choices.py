@@ -23,7 +23,7 @@ from bench.launch.messages import (
     ExpectedTensorsWritten,
     TakeFirstStep,
     TrainForParity,
-    UseFirstBatches,
+    UseBatches,
     WriteExpectedTensors,
 )
 from bench.machine.variables import worker_variables
@@ -117,7 +117,7 @@ def reference(comparison: Comparison) -> Trained:
 
 def trained(comparison: Comparison, name: str) -> Trained:
     """`STEPS` steps, each of two micro-batches, dropout off, and one more."""
-    first_batches = UseFirstBatches(count=2 * STEPS)
+    first_batches = UseBatches(numbers=[[*range(2 * STEPS)]])
     written = [ExpectedTensorsWritten(expected={})]
     with comparison.shared.starter.start(name, PARITY) as group:
         group.connect()
@@ -127,7 +127,7 @@ def trained(comparison: Comparison, name: str) -> Trained:
             written = group.request(WriteExpectedTensors(steps=STEPS))
             assert {answer.absent for answer in written} == {""}
         group.request(first_batches)
-        answers = group.request(TrainForParity(steps=STEPS, compared_steps=STEPS))
+        answers = group.request(TrainForParity(steps=STEPS, compared=True))
         first = group.request(TakeFirstStep())
         group.end()
     return Trained(

@@ -385,7 +385,7 @@ def test_the_batches_hold_what_the_model_takes(loader: Callable[..., Loader]) ->
 def test_parity_repeats_the_beginning_of_the_stream(loader: Callable[..., Loader]) -> None:
     expected = stream(loader(), 1)
     feed = loader()
-    feed.repeat_first(2)
+    feed.repeat([0, 1])
     repeated = stream(feed, 2)
     assert torch.equal(repeated, torch.cat([expected, expected]))
     assert feed.waited() is None

@@ -1,5 +1,6 @@
 """Every method of `experiment=methods` for real, on a tiny model: gates, states, what is missing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,6 +140,7 @@ class Whole:
     """A feed of two micro-batches of four samples per step."""
 
     padding_share: float | None = 0.5
+    distinct = 8
 
     def __init__(self) -> None:
         self.repeated = 0
@@ -149,8 +151,11 @@ class Whole:
             for step in range(count)
         ]
 
-    def repeat_first(self, count: int) -> None:
-        self.repeated = count
+    def make(self, numbers: Sequence[int]) -> list[list[dict[str, torch.Tensor]]]:
+        return [[step[0]] for step in self.steps(max(numbers) + 1)]
+
+    def repeat(self, numbers: Sequence[int]) -> None:
+        self.repeated = len(numbers)
 
     def waited(self) -> float | None:
         return 1.5
@@ -164,7 +169,8 @@ def test_parts_hold_every_sample_once_in_order() -> None:
     assert torch.equal(
         torch.cat([part["x"] for part in first]), torch.cat([one["x"] for one in whole.steps(1)[0]])
     )
-    feed.repeat_first(3)
+    assert torch.equal(next(iter(feed.make([1])))[1]["x"], second[1]["x"])
+    feed.repeat([0, 1, 2])
     assert (whole.repeated, feed.waited(), feed.padding_share) == (3, 1.5, 0.5)
     batch = {"x": torch.zeros(4, 2)}
     assert all(part["x"].data_ptr() >= batch["x"].data_ptr() for part in divide(batch, 4)), "views"

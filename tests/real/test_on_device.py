@@ -19,7 +19,7 @@ from bench.launch.messages import (
     ExpectedTensor,
     ParityTrained,
     TrainForParity,
-    UseFirstBatches,
+    UseBatches,
     WriteExpectedTensors,
 )
 from bench.measure.comparison import Comparison
@@ -84,8 +84,8 @@ def ask_for_parity(folder: Path, made: Config) -> tuple[dict[str, ExpectedTensor
             group.request(Build())
             if name == "pytorch":
                 (written,) = group.request(WriteExpectedTensors(steps=3))
-                group.request(UseFirstBatches(count=4))  # begins anew
-            (answers[name],) = group.request(TrainForParity(steps=3, compared_steps=3))
+                group.request(UseBatches(numbers=[[0, 1, 2, 3]]))  # begins anew
+            (answers[name],) = group.request(TrainForParity(steps=3, compared=True))
             group.end()
     return written.expected, answers
 
@@ -98,7 +98,12 @@ def test_every_gradient_is_compared_and_frozen_weights_have_none(trained: str, t
     assert mine.losses == pytest.approx(theirs.losses, rel=1e-4)
     assert mine.gradient_norms == pytest.approx(theirs.gradient_norms, rel=1e-4)
     assert set(mine.differences) == {name for name in theirs.differences if not name.startswith(BUFFER)}
-    assert {name.rpartition(" ")[0] for name in mine.differences} == {GRADIENT, LAST_GRADIENT, MOVEMENT}
+    assert {name.rpartition(" ")[0] for name in mine.differences} == {
+        "second gradient",
+        GRADIENT,
+        LAST_GRADIENT,
+        MOVEMENT,
+    }
     worst = judge_tensors(mine.differences, expected, "fp32")[0]
     assert worst.share() < 0.3, "of what is allowed"
     in_base = [name for name in mine.differences if ".embeddings." in name]

@@ -18,7 +18,7 @@ from bench.config.choices import LOSS_TOLERANCE
 from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
-from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseFirstBatches
+from bench.launch.messages import Build, TakeFirstStep, TimeBlock, UseBatches
 from bench.launch.spec import WorkerSpec
 from bench.measure.comparison import Comparison
 from bench.measure.groups.starting import GroupStarter
@@ -129,7 +129,7 @@ def test_an_overflow_is_skipped_alike_halves_the_scale_and_leaves_the_weights_al
             group = stack.enter_context(comparison.shared.starter.start(name, PARITY))
             group.connect()
             group.request(Build())
-            group.request(UseFirstBatches(count=4))  # every step sees the same
+            group.request(UseBatches(numbers=[[0, 1, 2, 3]]))  # every step sees the same
             skipping[name] = group.request(TimeBlock(steps=3))
             first[name] = group.request(TakeFirstStep())
             after[name] = group.request(TimeBlock(steps=3))
@@ -173,7 +173,7 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
     assert passed == ["pytorch", name], comparison.shared.failures.failure_lines()
     parity, known = comparison.parity, comparison.shared.ledger.templates[name]
     print(f"{name}: loss {known.loss_difference:.1e}", known.worst_tensors["bf16"])
-    proof = parity._proofs[name]
+    proof = known.proof
     assert proof["precision"] == {"autocast": None, "updated": ["torch.float32"]}
     if name == "native":
         assert proof["sharding"]["mode"] == "bf16"
@@ -184,7 +184,7 @@ def test_what_casts_by_itself_trains_like_autocast(tmp_path: Path, name: str) ->
     without = "native: tensors are compared in bf16 alone, not in fp32: it has none"
     assert set(known.worst_tensors) == ({"bf16"} if name == "native" else {"bf16", "fp32"})
     assert (without in bar.printed) == (name == "native")
-    assert proof["precision"] != parity._proofs["pytorch"]["precision"]
+    assert proof["precision"] != comparison.shared.ledger.templates["pytorch"].proof["precision"]
     losses = parity.trajectories[name].losses
     assert losses != parity.trajectories["pytorch"].losses, "or the same was cast"
     assert losses[-1] < losses[0] * 0.97
@@ -201,7 +201,7 @@ def test_fsdp2_casts_to_fp16_and_skips_what_overflows(
     with comparison.shared.starter.start("fsdp2", PARITY) as group:
         group.connect()
         group.request(Build())
-        group.request(UseFirstBatches(count=1))
+        group.request(UseBatches(numbers=[[0]]))
         skipping = group.request(TimeBlock(steps=3))
         first = group.request(TakeFirstStep())
         after = group.request(TimeBlock(steps=3))

@@ -15,6 +15,7 @@ from bench.launch.messages import (
     CheckpointSaved,
     CollectivesCounted,
     CollectivesTimed,
+    ComputeLosses,
     CountCollectives,
     CountFlops,
     Done,
@@ -26,6 +27,7 @@ from bench.launch.messages import (
     FirstStepTaken,
     FlopsCounted,
     LoadCheckpoint,
+    LossesComputed,
     ParityTrained,
     ProductsTimed,
     ProfileSteps,
@@ -38,7 +40,7 @@ from bench.launch.messages import (
     TimeCollectives,
     TimeProducts,
     TrainForParity,
-    UseFirstBatches,
+    UseBatches,
     WriteExpectedTensors,
 )
 from bench.launch.spec import WorkerSpec
@@ -115,6 +117,9 @@ class FakeTraining:
     def waited(self) -> None:
         pass
 
+    def random_states(self) -> None:
+        """It draws nothing."""
+
     def loss_scaling(self) -> dict[str, None]:
         return {"loss_scale": None, "skipped_steps": None}
 
@@ -159,7 +164,10 @@ GPU that a micro-batch takes; `with_dropout`: how many times as much that is the
 rank above which a step takes longer; `products`: FLOP/s of a rank in a square and in each shape of the
 workload. `differences`: {precision: by tensor, how far it is from `EXPECTED`}; `no_expected_tensors`: why
 they cannot be compared; `cannot`: {precision: LaunchFailed}. `held_out`: a function from steps to the loss;
-`extra_steps`: that it says it has taken beside those it was asked for."""
+`extra_steps`: that it says it has taken beside those it was asked for.
+`batch_losses`: {(precision of parity or "late", batch, rank): its loss};
+`random`: steps draw random numbers; `changes_at`: the step of a launch from which on losses differ; `frozen`:
+what its exporter has warned of."""
 
 
 EXPECTED = {
@@ -221,7 +229,7 @@ class FakeGroup:
             self.steps += request.steps + request.untimed
             self.untimed = request.untimed
         self.steps += isinstance(request, TakeFirstStep)
-        if isinstance(request, UseFirstBatches):
+        if isinstance(request, UseBatches):
             self.batches = 0
         if isinstance(request, TrainForParity):
             self.batches += request.steps
@@ -305,7 +313,8 @@ class FakeGroup:
             case TakeFirstStep():
                 return FirstStepTaken(
                     **self._block(1, rank),
-                    proof={"ran": True},
+                    is_random=self.script.get("random", False),
+                    proof=self._proof(),
                     weights_bytes=4000,
                     optimizer_state_bytes=8000,
                     packages=[],
@@ -314,18 +323,25 @@ class FakeGroup:
                 self.filled = max(1.0, times * self.spec.micro_batch / self.script.get("filled_at", math.inf))
                 self._take(max(0, times - self.taken))
                 return BlockTimed(**self._block(steps, rank))
-            case UseFirstBatches():
+            case UseBatches():
                 return Done()
             case WriteExpectedTensors():
                 absent = self.script.get("no_expected_tensors", "")
-                return ExpectedTensorsWritten(expected={} if absent else EXPECTED, absent=absent)
+                expected = {} if absent else EXPECTED
+                return ExpectedTensorsWritten(
+                    expected=expected, absent=absent, batches=[0, 1], trained=[0, 1]
+                )
+            case ComputeLosses(numbers=numbers, weights=weights):
+                of = "late" if weights else self.spec.precision.name
+                losses = self.script.get("batch_losses", {})
+                return LossesComputed(losses=[losses.get((of, one, rank), 2.5) for one in numbers[rank]])
             case TrainForParity(steps=steps):
                 return ParityTrained(
                     losses=[self.script.get("loss", 2.0)] * steps,
                     gradient_norms=[self.script.get("gradient_norm", 0.5)] * steps,
                     seconds=[3 * self.script["step_seconds"]] * steps,  # three train side by side
                     differences=self.script.get("differences", {}).get(self.spec.precision.name, {}),
-                    proof={"ran": True},
+                    proof=self._proof(),
                 )
             case SaveCheckpoint():
                 return CheckpointSaved(seconds=0.5 + rank, bytes=0 if rank else 3 << 20)
@@ -376,6 +392,10 @@ class FakeGroup:
                 return ProductsTimed(products=products, absent=[])
         raise AssertionError(f"{request} has no answer")
 
+    def _proof(self) -> dict[str, Any]:
+        frozen = self.script.get("frozen")
+        return {"ran": True} if frozen is None else {"ran": True, "engine": {"frozen": frozen}}
+
     def _profiled_round(self, steps: int) -> ProfiledRound:
         seconds = self.script["step_seconds"] * steps
         product = Operator(library="torch", name="aten::mm", part="", calls=2 * steps, seconds=0.75 * seconds)
@@ -391,13 +411,19 @@ class FakeGroup:
         disturbed = self.script.get("disturbed", {}).get((self.launch, nth), 0.0)
         return {
             **self._figures(seconds, rank),
-            "losses": [self.script.get("block_loss", 2.0)] * steps,
+            "losses": [self._step_loss(step) for step in range(self.steps - steps, self.steps)],
             "loader_seconds": None,
             "loss_scale": None,
             "skipped_steps": self.script.get("skipped", {}).get((self.launch, nth)),
             "other_cpu_seconds": seconds * disturbed,
             "allocator_retries": int(self.spec.micro_batch > self.script.get("fits_at_once", 1 << 30)),
         }
+
+    def _step_loss(self, step: int) -> float:
+        """Of this step of a launch, from 0."""
+        if step >= self.script.get("changes_at", step + 1):
+            return 3.0
+        return float(self.script.get("block_loss", 2.0))
 
     def _figures(self, seconds: float, rank: int) -> dict[str, Any]:
         return {

@@ -247,15 +247,15 @@ def _rank(spec: Any, rank: int) -> Any:
     made = TorchRank(spec, rank=rank, local_rank=rank)
     made.training = Training(spec, rank=rank, device=torch.device("cpu"))
     made.training.proof = dict  # type: ignore[method-assign]  # not what is tried here
-    made.training.feed.repeat_first(2 * spec.grad_accum)
+    made.training.feed.repeat([*range(2 * spec.grad_accum)])
     return made
 
 
 def _train(rank: Any) -> Trained:
     import torch.distributed
 
-    rank.training.feed.repeat_first(2 * SPEC.grad_accum)
-    answer = rank.parity(STEPS, compared_steps=STEPS)
+    rank.training.feed.repeat([*range(2 * SPEC.grad_accum)])
+    answer = rank.parity(STEPS, compared=True)
     losses: list[Any] = [None] * RANKS
     torch.distributed.all_gather_object(losses, answer.losses)
     return Trained(

@@ -291,6 +291,34 @@ def test_a_reference_that_diverges_leaves_nothing_to_compare_with(tmp_path: Path
     }
 
 
+WARNED = ["m.py, line 3: Converting a tensor to a Python boolean", "m.py, line 4: Converting a tensor"]
+BATCHES = {("fp32", 1, 1): 2.6, ("late", 1, 0): 2.4}
+
+
+@pytest.mark.parametrize(
+    ("script", "reference", "launch", "message"),
+    [
+        ({"batch_losses": BATCHES}, {}, "0", "the loss of batch 1 of rank 1 with dropout off is 2.6 and"),
+        ({"batch_losses": {("late", 1, 0): 2.4}}, {"random": True}, "1", "loss of batch 1 of rank 0 after l"),
+        ({"changes_at": 9}, {}, "1", "the loss of step 10 is 3 and differs from the reference's, 2, by 0.5"),
+    ],
+)
+def test_another_loss_of_a_later_batch_or_step_has_diverged_and_what_an_export_froze_is_named(
+    tmp_path: Path, script: dict[str, Any], reference: dict[str, Any], launch: str, message: str
+) -> None:
+    run = Simulated(tmp_path, {"ortmodule": script | {"frozen": WARNED}, "pytorch": reference})
+    failed = [row for row in run.of("ortmodule") if row["status"] != "ok"]
+    assert {row["status"] for row in failed} == {"diverged"}
+    assert failed[0]["launch"] == launch
+    assert message in failed[0]["message"]
+    assert failed[0]["message"].endswith(f"; ONNX's export froze {WARNED[0]} (and 1 more)")
+    assert {row["status"] for row in run.of("pytorch")} == {"ok"}
+
+
+def test_where_steps_are_random_their_losses_are_not_compared(tmp_path: Path) -> None:
+    assert Simulated(tmp_path, {"ortmodule": {"changes_at": 9, "random": True}}).failures == []
+
+
 def test_the_loss_difference_is_in_every_row(tmp_path: Path) -> None:
     run = Simulated(tmp_path, {"ortmodule": {"loss": 2.001}})
     (difference,) = {float(row["loss_difference"]) for row in run.of("ortmodule")}

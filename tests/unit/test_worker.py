@@ -22,7 +22,7 @@ from bench.launch.messages import (
     Evaluate,
     Failed,
     Request,
-    UseFirstBatches,
+    UseBatches,
 )
 from bench.machine.telemetry import host_memory
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
@@ -239,8 +239,8 @@ def serving(rank: Any) -> tuple[Channel, threading.Thread, list[int]]:
 
 def test_a_rank_answers_until_it_is_told_to_end() -> None:
     class Cycling:
-        def answer(self, request: UseFirstBatches) -> Done:
-            self.count = request.count
+        def answer(self, request: UseBatches) -> Done:
+            self.count = len(request.numbers[0])
             return Done()
 
         def close(self) -> None:
@@ -249,7 +249,7 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
     rank = Cycling()
     channel, thread, exits = serving(rank)
     for count in (1, 2):
-        channel.send(UseFirstBatches(count=count))
+        channel.send(UseBatches(numbers=[[*range(count)]]))
         assert channel.receive(ANSWERS) == Done()
         assert rank.count == count
     channel.send(End())

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.launch.messages import A, Build, Built, PhaseFigures, Request, TakeFirstStep, TimeBlock
+from bench.launch.messages import A, BlockTimed, Build, Built, PhaseFigures, Request, TakeFirstStep, TimeBlock
 from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import Look, Taker
@@ -50,6 +50,9 @@ class BlockTimer:
         self.warmup_blocks = EQUAL_WARMUP_BLOCKS if self._measure.evaluate_every is not None else None
         # who had the cores just after blocks of this launch that others spoiled
         self.takers: list[Taker] = []
+        # of this launch, by backend the loss of every step; and whether steps draw random numbers
+        self.losses: dict[str, list[float]] = {}
+        self.are_random = False
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
         """Set up everything before the first step; it goes on record, as all that follows."""
@@ -78,7 +81,9 @@ class BlockTimer:
 
         That is much slower than those that follow: a longer block with it in could not be compared.
         """
-        first = self._request(group, TakeFirstStep())
+        first = self._request(group, TakeFirstStep(), name)
+        # What fp16 skips it takes again, and not under every backend at the same step.
+        self.are_random |= any(answer.is_random or answer.loss_scale is not None for answer in first)
         self.ledger.update(
             name,
             launch,
@@ -129,11 +134,12 @@ class BlockTimer:
         self._request(group, Build())
         self._request(group, TakeFirstStep())
 
-    def steps_of_a_block(self, group: Group) -> int:
+    def steps_of_a_block(self, group: Group, name: str = "") -> int:
         """How many of this group's steps fit into a timed block."""
         count = self._measure.warmup_steps
         # The faster of two: one disturbance would shorten every block of the comparison.
-        taken = min(max(answer.seconds for answer in group.request(TimeBlock(steps=count))) for _ in range(2))
+        asked = TimeBlock(steps=count)
+        taken = min(max(answer.seconds for answer in self._request(group, asked, name)) for _ in range(2))
         return steps_per_block(taken / count, self._measure.block_seconds, least=self._measure.min_steps)
 
     def time_block(
@@ -146,7 +152,7 @@ class BlockTimer:
         """
         untimed = self._untimed_steps(self.ledger.records[launch.number, name].warm_up[-1])
         for attempt in itertools.count(1):
-            answers = self._request(group, TimeBlock(steps=steps, untimed=untimed))
+            answers = self._request(group, TimeBlock(steps=steps, untimed=untimed), name)
             losses = [answer.losses for answer in answers]
             if not all(math.isfinite(loss) for rank in losses for loss in rank):
                 raise LaunchFailed("diverged", f"the loss is {losses[0][-1]} in round {round_number}")
@@ -186,13 +192,13 @@ class BlockTimer:
 
     def _add_warm_up(self, group: Group, name: str, launch: Launch, *, steps: int) -> float:
         """Time a block of the warm-up; the seconds of its slowest rank."""
-        block = self._time_warm_up(group, steps)
+        block = self._time_warm_up(group, steps, name)
         earlier = self.ledger.records[launch.number, name].warm_up
         self.ledger.update(name, launch, warm_up=(*earlier, block))
         return max(block.seconds)
 
-    def _time_warm_up(self, group: Group, steps: int) -> WarmUp:
-        answers = self._request(group, TimeBlock(steps=steps))
+    def _time_warm_up(self, group: Group, steps: int, name: str = "") -> WarmUp:
+        answers = self._request(group, TimeBlock(steps=steps), name)
         return WarmUp(steps=steps, **self._figures(answers))
 
     def _is_warm(self, warm_up: Sequence[WarmUp]) -> bool:
@@ -201,10 +207,15 @@ class BlockTimer:
             return True
         return not self.warmup_blocks and validity.has_settled(warm_up)
 
-    def _request(self, group: Group, request: Request[A]) -> list[A]:
-        """Ask for a phase, and sample the devices while it runs."""
+    def _request(self, group: Group, request: Request[A], name: str = "") -> list[A]:
+        """Ask for a phase, and sample the devices while it runs; a named backend's losses are kept."""
         self.sampler.start()
-        return group.request(request, self.sampler)
+        answers = group.request(request, self.sampler)
+        losses = [answer.losses for answer in answers if isinstance(answer, BlockTimed)]
+        if name and losses:
+            steps = zip(*losses, strict=True)
+            self.losses.setdefault(name, []).extend(arithmetic.mean(of_a_step) for of_a_step in steps)
+        return answers
 
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:
         """What a `Phase` holds: every rank's figures, and the devices' samples."""

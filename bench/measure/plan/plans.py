@@ -63,6 +63,11 @@ class Output:
         return self.folder / "expected"
 
     @property
+    def late_weights(self) -> Path:
+        """The reference's at the end of a timed launch, which others take for a late look at their losses."""
+        return self.folder / "late.safetensors"
+
+    @property
     def nothing_written_marker(self) -> Path:
         """Exists from the start of a new run until its first row replaces the results file.
 
@@ -149,8 +154,3 @@ class ComparisonPlan:
     def all_resident(self) -> bool:
         """Whether the groups of a launch live side by side, as far as they fit; else one at a time."""
         return self.config.measure.resident == "all"
-
-    @property
-    def parity_batches(self) -> int:
-        """Distinct micro-batches that the parity launch takes in turn: two steps' worth."""
-        return 2 * self.config.grad_accum

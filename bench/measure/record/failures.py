@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import PASSED, LaunchFailed, UserError
+from bench.launch.messages import FROZEN
 from bench.measure.plan.plans import Launch
 from bench.measure.record.ledger import Ledger
 from bench.measure.record.progress import ProgressBar
@@ -26,11 +27,21 @@ class Failures:
 
     def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Put the failure of a backend's launch into the results file, and show it."""
+        failure = self._naming_the_export(name, failure)
         self.ledger.fail(name, launch, failure, log_tail=log_tail)
         self.bar.print_line(f"{name}, {launch.label(self.launches)}: {failure.status}: {failure.message}")
         for line in last_lines(failure.details or log_tail):
             self.bar.print_line(f"    | {line}")
         self.ledger.write()
+
+    def _naming_the_export(self, name: str, failure: LaunchFailed) -> LaunchFailed:
+        """With what an exporter has warned of, where the engine trains otherwise for it."""
+        places = self.ledger.templates[name].proof.get("engine", {}).get(FROZEN)
+        if failure.status != "diverged" or places is None:
+            return failure
+        frozen = "; ONNX's export froze " + (places[0] if places else "what Python keeps or decides")
+        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+        return LaunchFailed(failure.status, f"{failure.message}{frozen}{more}", failure.details)
 
     def note_incomplete(self, error: UserError) -> None:
         """Say, now and at the end, why launches that were asked for are not made."""

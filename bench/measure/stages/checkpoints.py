@@ -16,11 +16,11 @@ from bench.launch.messages import (
     LoadCheckpoint,
     SaveCheckpoint,
     TrainForParity,
-    UseFirstBatches,
+    UseBatches,
 )
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import FROM_CHECKPOINT, Launch
-from bench.measure.stages.judging import Trajectory, largest_difference, trajectory_of
+from bench.measure.stages.judging import Trajectory, relative_differences, trajectory_of
 from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
 from bench.results.side_files import CHECKPOINTS
@@ -61,7 +61,7 @@ class Checkpoints(Stage):
                 groups.closing_if_it_fails(name, self._fail),
             ):
                 # Rank 0 of the reference may have counted FLOPs on a batch more: all begin anew.
-                groups[name].request(UseFirstBatches(count=self.shared.plan.parity_batches))
+                groups[name].request(UseBatches(numbers=self.shared.batches))
                 groups[name].request(TrainForParity(steps=STEPS_BEFORE))
                 request = SaveCheckpoint(folder=str(self._folder(name)), steps=STEPS_BEFORE)
                 saved = groups[name].request(request)
@@ -90,7 +90,7 @@ class Checkpoints(Stage):
             with groups.closing_if_it_fails(name):
                 group = groups[name]
                 group.request(Build())
-                group.request(UseFirstBatches(count=self.shared.plan.parity_batches))
+                group.request(UseBatches(numbers=self.shared.batches))
                 loaded = group.request(LoadCheckpoint(folder=str(self._folder(name))))
                 row["load_s"] = max(answer.seconds for answer in loaded)
                 resumed = trajectory_of(group.request(TrainForParity(steps=STEPS_AFTER)))
@@ -111,8 +111,8 @@ def judge(went_on: Trajectory, resumed: Trajectory) -> dict[str, Any]:
         message = "a loss or gradient around its checkpoint is zero or not finite"
         return {"status": "diverged", "message": message}
     difference = max(
-        largest_difference(resumed.losses, went_on.losses),
-        largest_difference(resumed.gradient_norms, went_on.gradient_norms),
+        *relative_differences(resumed.losses, went_on.losses),
+        *relative_differences(resumed.gradient_norms, went_on.gradient_norms),
     )
     if difference > SAME:
         message = f"what goes on from its checkpoint differs by {difference:.2g} from what went on without"

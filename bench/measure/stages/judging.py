@@ -6,24 +6,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor, ParityTrained
+from bench.launch.messages import BUFFER, GRADIENTS, MOVEMENT, ExpectedTensor, ParityTrained
 from bench.measure.plan.plans import Tolerances
 from bench.results import arithmetic
 from bench.results.records import TensorVerdict
 
 NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
-"""How many times more than by rounding a tensor of the first step may be off, and one of the last step."""
+"""How many times more than by rounding a tensor of the first step may be off, and one of a later step."""
 
 OWN_MULTIPLE = 10.0  # how many times more than the reference in the comparison's own precision it may be off
 FLOOR = 1e-4  # how far any tensor of the first step may be off, relative to it
 
-LATER_FLOORS = {LAST_GRADIENT: 0.015, MOVEMENT: 0.005}
-"""How far a tensor of the last step may be off: several times what a single ReLU changes that
+LATER_FLOORS = dict.fromkeys(GRADIENTS[1:], 0.015) | {MOVEMENT: 0.005}
+"""How far a tensor of a later step may be off: several times what a single ReLU changes that
 rounding switches on or off."""
 
 COARSE_FLOOR = 0.7
-"""How far a tensor of the last step may be off in precisions that round more than fp32: all
+"""How far a tensor of a later step may be off in precisions that round more than fp32: all
 that is seen is a lost update."""
+
+SMALLEST = 1e-30  # of a loss, so that one of exactly zero can be divided by
+
+JUMP, MOST_DRIFT = 10.0, 0.1
+"""How many times as far as in all steps before the loss of a timed step may be off, and how far at most.
+
+Rounding drifts slowly: by 3e-7 in 190 steps of BERT and GPT-2 (miniatures in fp32, four backends), 1e-4 in
+660 of a batch norm, 7e-3 in 198 of T5, 4e-5 in 71 of BERT in bf16, and at most 2.2 times as far as before. A
+module that changes its work after 12 steps jumps from 1e-7 to 2e-2.
+"""
+
+LEAST_SHARE = 0.1  # losses smaller than this share of the first step's count as that large
+
+ANOTHER_WAY = 1.5
+"""How far a movement may be off where the update is not AdamW's: the opposite one is off by 2."""
 
 ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-10, "fp16": 2.0**-10, "bf16": 2.0**-7}
 """By precision, the relative distance of its neighbouring numbers: how far a gradient may be off, relative to
@@ -79,11 +94,13 @@ def mean_over_ranks(figures: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def check_parity(
-    ours: Trajectory, reference: Trajectory, tolerances: Tolerances, *, same_update: bool = True
+    ours: Trajectory,
+    reference: Trajectory,
+    tolerances: Tolerances,
+    *,
+    same_update: bool = True,
 ) -> float:
     """The largest relative difference of the losses from the reference's, step by step.
-
-    Two batches alternate: the first and the last two of at least three steps see both, and can be compared.
 
     Args:
         ours, reference: of the backend in question and of the reference, which may be the same.
@@ -91,36 +108,64 @@ def check_parity(
         same_update: its optimizer makes the reference's update; else only the first step must be the same.
 
     Raises:
-        LaunchFailed: status `diverged`, if a loss or gradient is not finite, the loss rises, the gradient
-            vanishes, or either differs too much from the reference's.
+        LaunchFailed: status `diverged`, if a loss or gradient is not finite, the gradient vanishes, or either
+            differs too much from the reference's.
     """
     if not all(map(math.isfinite, (*ours.losses, *ours.gradient_norms))):
         raise LaunchFailed("diverged", "the loss or its gradient is not finite with dropout off")
     if min(ours.gradient_norms) <= 0:
         raise LaunchFailed("diverged", "the gradient is zero with dropout off: nothing is learnt")
     compared = len(ours.losses) if same_update else 1
-    difference = largest_difference(ours.losses, reference.losses)
-    if not largest_difference(ours.losses[:compared], reference.losses[:compared]) <= tolerances.loss:
+    for what, figures, others, tolerance in (
+        ("loss", ours.losses, reference.losses, tolerances.loss),
+        ("gradient's norm", ours.gradient_norms, reference.gradient_norms, tolerances.gradient_norm),
+    ):
+        named = [f"{what} of step {step}" for step in range(1, compared + 1)]
+        check_series(named, figures[:compared], others[:compared], tolerance)
+    return max(relative_differences(ours.losses, reference.losses))
+
+
+def name_losses(batches: Sequence[Sequence[int]], when: str) -> list[str]:
+    """What messages call the losses of micro-batches, whose numbers are given by rank."""
+    numbers = ((rank, number) for rank, of_rank in enumerate(batches) for number in of_rank)
+    return [f"loss of batch {number} of rank {rank} {when}" for rank, number in numbers]
+
+
+def check_series(
+    names: Sequence[str],
+    ours: Sequence[float],
+    reference: Sequence[float],
+    tolerance: float,
+    least: float = SMALLEST,
+) -> float:
+    """The largest difference of named figures from the reference's, relative to these or to `least`.
+
+    Raises:
+        LaunchFailed: status `diverged`, naming the figure that is off the most.
+    """
+    differences = relative_differences(ours, reference, least)
+    wrong = [difference for difference in differences if not difference <= tolerance]
+    if wrong:
+        place = differences.index(max(wrong))
         raise LaunchFailed(
             "diverged",
-            f"the loss differs from the reference's by {difference:.2g} (relative), "
-            f"more than measure.parity_tolerance={tolerances.loss:g}",
+            f"the {names[place]} is {ours[place]:.4g} and differs from the reference's, "
+            f"{reference[place]:.4g}, by {differences[place]:.2g} (relative), more than {tolerance:g}"
+            + (f" (as {len(wrong) - 1} more of {len(names)})" if len(wrong) > 1 else ""),
         )
-    gradient_difference = largest_difference(
-        ours.gradient_norms[:compared], reference.gradient_norms[:compared]
-    )
-    if not gradient_difference <= tolerances.gradient_norm:
-        raise LaunchFailed(
-            "diverged",
-            f"the gradient's norm differs from the reference's by {gradient_difference:.2g} (relative), "
-            f"more than {tolerances.gradient_norm:g}",
-        )
-    if sum(ours.losses[-2:]) > sum(ours.losses[:2]) * (1 + tolerances.loss):
-        raise LaunchFailed(
-            "diverged",
-            f"the loss rises with dropout off, from {ours.losses[0]:.4g} to {ours.losses[-1]:.4g}",
-        )
-    return difference
+    return max(differences)
+
+
+def check_later_losses(ours: Sequence[float], reference: Sequence[float], tolerance: float) -> None:
+    """Compare the losses of a launch's steps, as far as both have come.
+
+    Raises:
+        LaunchFailed: status `diverged`, naming the first step whose loss is off by more than rounding drifts.
+    """
+    allowed, least = tolerance, LEAST_SHARE * abs(reference[0])
+    for step, (our, other) in enumerate(zip(ours, reference, strict=False), start=1):
+        difference = check_series([f"loss of step {step}"], [our], [other], allowed, least)
+        allowed = min(max(allowed, JUMP * difference), MOST_DRIFT)
 
 
 def judge_tensors(
@@ -139,7 +184,8 @@ def judge_tensors(
     Args:
         ours: how far a backend's are from the expected ones.
         reference: how far the reference's are in the same precision, where that is not fp32.
-        same_update: the backend's optimizer makes AdamW's update; else only the first step can be judged.
+        same_update: the backend's optimizer makes AdamW's update; else only the first step can be judged, and
+            that no weight moves the other way.
     """
     own = reference or {}
     leftovers = _leftovers_of_rounding(expected, precision)
@@ -150,9 +196,10 @@ def judge_tensors(
         kind = _kind_of(name)
         multiple, floor = NOISE_MULTIPLE, BUFFER_TOLERANCE if kind == BUFFER else FLOOR
         if kind in LATER_FLOORS:
-            if not same_update:
+            if not same_update and kind != MOVEMENT:
                 continue
             multiple, floor = LATER_MULTIPLE, LATER_FLOORS[kind] if reference is None else COARSE_FLOOR
+            floor = floor if same_update else ANOTHER_WAY
         allowed = max(
             min(multiple * tensor.noise, most.get(name, math.inf)),
             floor * tensor.norm,
@@ -174,12 +221,13 @@ def _most_by_noise(expected: Mapping[str, ExpectedTensor]) -> dict[str, float]:
     return {
         name: LOST * expected[name].norm
         for name in known
-        if _kind_of(name) != MOVEMENT or known.issuperset(_gradients_of(name))
+        if _kind_of(name) != MOVEMENT or known.issuperset(_gradients_of(name, expected))
     }
 
 
-def _gradients_of(movement: str) -> list[str]:
-    return [movement.replace(MOVEMENT, kind, 1) for kind in (GRADIENT, LAST_GRADIENT)]
+def _gradients_of(movement: str, expected: Mapping[str, ExpectedTensor]) -> list[str]:
+    gradients = (movement.replace(MOVEMENT, kind, 1) for kind in GRADIENTS)
+    return [gradient for gradient in gradients if gradient in expected]
 
 
 def _leftovers_of_rounding(expected: Mapping[str, ExpectedTensor], precision: str) -> dict[str, float]:
@@ -190,10 +238,10 @@ def _leftovers_of_rounding(expected: Mapping[str, ExpectedTensor], precision: st
     leftovers = {
         tensor: ROUNDING[precision] * largest[_peers_of(tensor)]
         for tensor in expected
-        if _kind_of(tensor) in (GRADIENT, LAST_GRADIENT)
+        if _kind_of(tensor) in GRADIENTS
     }
     for tensor in [name for name in expected if _kind_of(name) == MOVEMENT]:
-        gradients = _gradients_of(tensor)
+        gradients = _gradients_of(tensor, expected)
         if max(expected[one].norm for one in gradients) < max(leftovers[one] for one in gradients):
             leftovers[tensor] = MOVEMENT_MULTIPLE * largest[_peers_of(tensor)]
     return leftovers
@@ -235,6 +283,10 @@ def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
     )
 
 
-def largest_difference(ours: tuple[float, ...], reference: tuple[float, ...]) -> float:
-    """The largest difference of two series step by step, relative to the second."""
-    return max(abs(our - other) / abs(other) for our, other in zip(ours, reference, strict=True))
+def relative_differences(
+    ours: Sequence[float], reference: Sequence[float], least: float = SMALLEST
+) -> list[float]:
+    """How far two series are apart step by step, relative to the second; infinite where one is no number."""
+    pairs = zip(ours, reference, strict=True)
+    differences = [abs(our - other) / max(abs(other), least) for our, other in pairs]
+    return [math.inf if math.isnan(difference) else difference for difference in differences]

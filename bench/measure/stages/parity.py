@@ -2,21 +2,22 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
+from bench.config.choices import LOSS_TOLERANCE
 from bench.errors import LaunchFailed
 from bench.launch.agents import keep_parents
 from bench.launch.messages import (
     A,
     Build,
     Built,
+    ComputeLosses,
     ExpectedTensor,
     ExpectedTensorsWritten,
     ParityTrained,
     Request,
     TrainForParity,
-    UseFirstBatches,
+    UseBatches,
     WriteExpectedTensors,
 )
 from bench.measure.groups.blocks import model_figures
@@ -25,16 +26,25 @@ from bench.measure.plan.plans import PARITY, PARITY_IN_FP32, Launch
 from bench.measure.stages.judging import (
     Trajectory,
     check_parity,
+    check_series,
     check_tensors,
     judge_tensors,
+    name_losses,
     trajectory_of,
 )
 from bench.measure.stages.stage import Run, Stage
+from bench.results.records import TensorVerdict
 
 FP32 = "fp32"
 
-MOST_COMPARED = 4
-"""Steps after which tensors are compared: enough for every fault in tests/support/planted_faults.py."""
+MOST_BATCHES = 64
+"""Micro-batches of each rank whose losses are compared: synthetic data have 8, and a dataset many."""
+
+BEFORE, AFTER, IN_FP32 = "before training", "with dropout off", "in fp32"
+"""When the losses of the timed micro-batches are compared: as messages say it."""
+
+DISTINCT_STEPS = 4
+"""Steps of which no two train the same micro-batches; as many have their gradients compared."""
 
 
 class Parity(Stage):
@@ -43,15 +53,16 @@ class Parity(Stage):
     def __init__(self, shared: Run) -> None:
         super().__init__(shared)
         self._steps = shared.measure.parity_steps  # optimizer steps of each backend
-        self._compared_steps = min(MOST_COMPARED, self._steps)
         self._backends, self._reference = self.shared.plan.backends, self.shared.plan.reference
         self._built: dict[str, Sequence[Built]] = {}  # of each backend, by rank
-        self._proofs: dict[str, dict[str, Any]] = {}  # of each backend, that its engine really ran
+        self._trained_batches = UseBatches(numbers=[])
         self._expected: Mapping[str, ExpectedTensor] = {}  # empty: tensors are not compared
         self._uncomputed = ""  # what the reference could not compute, and why
         self._without_fp32: dict[str, str] = {}  # of each such backend, what is compared instead, and why
         # by precision and backend
         self._differences: dict[str, dict[str, Mapping[str, float]]] = defaultdict(dict)
+        # by the time when they were computed and by backend, of all ranks one after the other
+        self._losses: dict[str, dict[str, list[float]]] = defaultdict(dict)
         self.trajectories: dict[str, Trajectory] = {}  # of each backend that came to its end
 
     def is_missing(self) -> bool:
@@ -96,26 +107,39 @@ class Parity(Stage):
         backend, ledger = self._backends[name], self.shared.ledger
         if name != self._reference and self._reference not in passed:
             raise self._without_reference()
-        self._judge_tensors(name)
+        verdicts = self._judge_tensors(name)
+        differences = [*self._judge_batches(name)]
+        for precision, of_tensors in verdicts.items():
+            check_tensors(of_tensors, precision)
         difference = check_parity(
             self.trajectories[name],
             self.trajectories[self._reference],
             backend.tolerances,
             same_update=backend.update == self._backends[self._reference].update,
         )
-        ledger.set_for_later_records(name, loss_difference=difference)
+        ledger.set_for_later_records(name, loss_difference=max(difference, *differences, 0.0))
         if not self.shared.measure.launches:
             ledger.update_workload(name, PARITY, **model_figures(self._built[name]))
-            ledger.update(name, PARITY, status="untimed", proof=self._proofs[name])
+            ledger.update(name, PARITY, status="untimed")
 
-    def _judge_tensors(self, name: str) -> None:
+    def _judge_batches(self, name: str) -> Iterator[float]:
+        """Compare the losses of the micro-batches that are timed; the largest difference each time.
+
+        Raises:
+            LaunchFailed: one is off.
+        """
+        backend, reference = self._backends[name], self._reference
+        same_update = backend.update == self._backends[reference].update
+        for when, of in self._losses.items():
+            if name in of and reference in of and (same_update or when == BEFORE):
+                tolerance = LOSS_TOLERANCE[FP32] if when == IN_FP32 else backend.tolerances.loss
+                yield check_series(name_losses(self.shared.batches, when), of[name], of[reference], tolerance)
+
+    def _judge_tensors(self, name: str) -> dict[str, list[TensorVerdict]]:
         """Compare gradients, buffers and movements, in every precision in which that can be judged.
 
         How far a tensor in 16 bits may be off is told by the reference in the same 16 bits. Where the
         reference has another precision, it is judged in fp32 alone, and beside that by its norm.
-
-        Raises:
-            LaunchFailed: one is off.
         """
         judged = {FP32, self._backends[self._reference].spec.precision.name}
         verdicts = {
@@ -132,13 +156,11 @@ class Parity(Stage):
         worst = {precision: of_tensors[0] for precision, of_tensors in verdicts.items()}
         note = "; ".join(filter(None, [self._uncomputed, self._without_fp32.get(name)]))
         self.shared.ledger.set_for_later_records(name, worst_tensors=worst, parity_note=note)
-        for precision, of_tensors in verdicts.items():
-            check_tensors(of_tensors, precision)
+        return verdicts
 
     def _train(self, names: Sequence[str]) -> None:
         """Train backends over the parity steps, their groups side by side: nothing here is timed."""
         reference = self._reference
-        first_batches = UseFirstBatches(count=self.shared.plan.parity_batches)
         pace, clock = self.shared.pace, self.shared.clock
         set_ups: dict[str, float] = {}
         with self.shared.groups(PARITY) as groups:
@@ -150,13 +172,20 @@ class Parity(Stage):
                 self._built |= self._ask(groups, side, Build())
                 set_ups |= dict.fromkeys(side, (clock() - start) / max(1, len(side)))
                 if reference in side:  # it saves what the others load, and what they should compute
-                    self._ask(groups, side, first_batches)
-                    write = WriteExpectedTensors(steps=self._compared_steps)
+                    write = WriteExpectedTensors(
+                        steps=self._steps, batches=MOST_BATCHES, distinct=DISTINCT_STEPS
+                    )
                     for written in self._ask(groups, side, write).values():
                         self._keep_expected(written)
-            self._ask(groups, list(groups), first_batches)  # the reference begins anew
+            for name in list(groups) if not self.shared.batches else []:
+                with groups.closing_if_it_fails(name):
+                    raise self._without_reference()
+            updates = {backend.update for backend in self._backends.values()}
+            if len(updates) > 1:  # only then: a module may count its forward passes
+                self._compute_losses(groups, BEFORE)
+            self._ask(groups, list(groups), self._trained_batches)  # the reference begins anew
             start = clock()
-            trained = self._ask(groups, list(groups), self._training(self._steps))
+            trained = self._ask(groups, list(groups), self._training)
             took = clock() - start
             for name, answers in trained.items():
                 self._keep_training(name, answers)
@@ -164,6 +193,7 @@ class Parity(Stage):
                 pace.steps[name] = seconds / len(groups)  # which shared the cores
                 set_ups[name] += max(0.0, took / len(groups) - self._steps * pace.steps[name])
             pace.set_ups += [set_ups[name] for name in trained]
+            self._compute_losses(groups, AFTER)
             for use_trained in self.shared.when_trained:
                 use_trained(groups, self._built)
             groups.end()
@@ -181,14 +211,21 @@ class Parity(Stage):
         with self.shared.groups(PARITY_IN_FP32, self._go_on) as groups:
             groups.start([name for name in names if self._backends[name].has_fp32])
             self._ask(groups, list(groups), Build())
-            self._ask(groups, list(groups), UseFirstBatches(count=self.shared.plan.parity_batches))
-            trained = self._ask(groups, list(groups), self._training(self._compared_steps))
+            self._ask(groups, list(groups), self._trained_batches)
+            trained = self._ask(groups, list(groups), self._training)
             for name, answers in trained.items():
                 self._differences[FP32][name] = answers[0].differences
+            self._compute_losses(groups, IN_FP32)
             groups.end()
 
-    def _training(self, steps: int) -> TrainForParity:
-        return TrainForParity(steps=steps, compared_steps=self._compared_steps if self._expected else 0)
+    def _compute_losses(self, groups: RunningGroups, when: str) -> None:
+        request = ComputeLosses(numbers=self.shared.batches)
+        for name, answers in self._ask(groups, list(groups), request).items():
+            self._losses[when][name] = [loss for answer in answers for loss in answer.losses]
+
+    @property
+    def _training(self) -> TrainForParity:
+        return TrainForParity(steps=self._steps, compared=bool(self._expected))
 
     def _go_on(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
         self._note_without_fp32(name, failure.message)
@@ -218,6 +255,8 @@ class Parity(Stage):
     def _keep_expected(self, answers: Sequence[ExpectedTensorsWritten]) -> None:
         reason = next((answer.absent for answer in answers if answer.absent), "")
         self._expected = answers[0].expected
+        self.shared.batches[:] = [answer.batches for answer in answers]
+        self._trained_batches = UseBatches(numbers=[answer.trained for answer in answers])
         if reason:
             compared = "in the first step alone" if self._expected else "by their norm alone"
             self._uncomputed = f"gradients are compared {compared}, and weights not at all: {reason}"
@@ -226,10 +265,12 @@ class Parity(Stage):
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
         precision = self._backends[name].spec.precision.name
         self._differences[precision][name] = answers[0].differences
-        self._proofs[name] = answers[0].proof
         self.trajectories[name] = trajectory = trajectory_of(answers)
         self.shared.ledger.set_for_later_records(
-            name, parity_losses=trajectory.losses, parity_gradient_norms=trajectory.gradient_norms
+            name,
+            proof=answers[0].proof,
+            parity_losses=trajectory.losses,
+            parity_gradient_norms=trajectory.gradient_norms,
         )
 
     def _without_reference(self) -> LaunchFailed:

@@ -81,6 +81,8 @@ class Run:
     clock: Callable[[], float]  # seconds, for the cap of `measure.until`, and for the pace
     memory: DeviceMemory  # of the GPUs; and whether groups take turns
     pace: Pace = field(default_factory=Pace)
+    # by rank, the numbers of the micro-batches whose losses are compared; the parity launch chooses them
+    batches: list[list[int]] = field(default_factory=list)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
     show_verdict: Callable[[], None] | None = None  # called while the terminal is free, before the profiles

@@ -21,6 +21,7 @@ from bench.measure.plan.schedule import (
 )
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.evaluations import Evaluations
+from bench.measure.stages.later import LaterLosses
 from bench.measure.stages.search import next_smaller
 from bench.measure.stages.stage import Run, Stage
 from bench.results.records import BatchTrial
@@ -45,6 +46,7 @@ class TimedLaunches(Stage):
         self._evaluations = Evaluations(shared)
         self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
         self._crowded_out: list[str] = []  # who ran out of memory beside others
+        self._later = LaterLosses(shared)
         self._started = 0.0  # when the time began that `MOST_SECONDS` limits
 
     def is_missing(self) -> bool:
@@ -194,6 +196,7 @@ class TimedLaunches(Stage):
         """Time these backends: side by side, or one after the other."""
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.timer.takers.clear()
+        self.shared.timer.losses.clear()
         self.shared.quiet.wait(where)
         order = alone = group_order(names, launch=launch.number)
         if self.shared.memory.in_turns:
@@ -206,6 +209,7 @@ class TimedLaunches(Stage):
         records = {name: record for (number, name), record in made if number == launch.number}
         for line in describe_repeats(records, self.shared.timer.takers):
             self.shared.bar.print_line(f"{where}: {line}")
+        self._later.compare(launch)
 
     def _run_groups(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
         where, bar, timer = self.shared.label(launch), self.shared.bar, self.shared.timer
@@ -226,6 +230,7 @@ class TimedLaunches(Stage):
             self._find_steps(groups)
             for number, order in enumerate(rounds, start=1):
                 self._run_round(f"{where}, round {number}/{len(rounds)}", number, order, groups)
+            self._later.look(groups)
             groups.end()
 
     @contextmanager
@@ -313,7 +318,7 @@ class TimedLaunches(Stage):
         while not self._steps and groups:
             name = reference if reference in groups else next(iter(groups))
             with self._turn_of(name, groups):
-                self._steps = self.shared.timer.steps_of_a_block(groups[name])
+                self._steps = self.shared.timer.steps_of_a_block(groups[name], name)
 
 
 def _speedup_so_far(summary: BackendSummary) -> str:

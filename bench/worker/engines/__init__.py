@@ -11,6 +11,7 @@ import torch
 from bench.config.engine_options import engine_variables
 from bench.worker import load_choice
 from bench.worker.observe.profile_events import EngineProfile
+from bench.worker.workload import model as models
 
 Multiply = Callable[[], object]  # multiplies two matrices that are fixed, once
 
@@ -48,6 +49,10 @@ class TorchEngine(ABC):
     def status_of(self, error: Exception) -> str | None:  # noqa: ARG002 - PyTorch runs what can be built
         """`unsupported` if the error says that the engine cannot run this model, else None."""
         return None
+
+    def switch_off_dropout(self, model: torch.nn.Module) -> None:
+        """In a model that has been trained with it, as this engine runs it."""
+        models.silence(model)
 
     def prepare_product(self, left: torch.Tensor, right: torch.Tensor) -> Multiply:
         """A function that multiplies two matrices, or two batches of them, as the engine does in training.

@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +22,11 @@ from onnxruntime.capi import _pybind_state
 from onnxruntime.training.ortmodule import DebugOptions, LogLevel, ORTModule
 from onnxruntime.training.ortmodule._fallback_exceptions import ORTModuleFallbackException
 from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransitionManager
+from torch.jit import TracerWarning
 
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
+from bench.launch.messages import FROZEN
 from bench.worker.engines import Multiply, TorchEngine
 from bench.worker.engines._ort_sessions import check_every_session, limit_threads, set_session_options
 from bench.worker.observe.profile_events import EngineKernel, EngineProfile, merged
@@ -32,6 +35,11 @@ SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "Shrun
 
 LOSS_FUNCTION = "_ORTModuleFunctionBackward"
 """The autograd node through which every loss that ONNX Runtime computed goes."""
+
+EXPORT_MODEL = GraphTransitionManager._export_model
+
+NO_DROPOUT = "no_dropout"  # the ratio
+RANDOM = re.compile("Bernoulli|Multinomial|Random.*")  # operators that draw and are no dropout
 
 RECOMPUTED = "_recompute"
 """The end of the name of a node that ONNX Runtime's memory optimizer added to the backward pass."""
@@ -69,7 +77,7 @@ class Engine(TorchEngine):
         """
         check_every_session()
         patch_missing_loss_hooks()
-        keep_buffers_in_export()
+        self.frozen = watch_exports()
         self.threads, self.checkpointing = threads, checkpointing
         if checkpointing and hasattr(model, "gradient_checkpointing_disable"):
             model.gradient_checkpointing_disable()
@@ -120,11 +128,32 @@ class Engine(TorchEngine):
                 for node in graph.graph.node
                 if node.op_type == "Cast"
             ),
+            FROZEN: list(dict.fromkeys(self.frozen)),
             "options": _read_back_options(manager),
             # What taking out padded values, and putting them back, adds to the graph.
             "sparsity_nodes": sum(kinds[name] for name in SPARSITY_NODES),
             "recompute_nodes": self._recompute_nodes(),
         }
+
+    def switch_off_dropout(self, model: torch.nn.Module) -> None:  # noqa: ARG002 - its graph has it
+        """Make the session anew of the graph that was exported, with dropouts that keep everything.
+
+        A new export would look at the model as it is now, and not at what was timed.
+        """
+        if self.checkpointing:
+            raise LaunchFailed("unsupported", "a graph that recomputes is not made anew without dropout")
+        manager = self.module._torch_module._execution_manager(True)
+        exported = manager._graph_transition_manager._post_export_processed_model_info
+        graph = exported._post_export_processed_model.graph
+        graph.initializer.append(onnx.helper.make_tensor(NO_DROPOUT, onnx.TensorProto.FLOAT, [], [0.0]))
+        for node in graph.node:
+            if node.op_type == "Dropout":
+                node.input[1] = NO_DROPOUT
+            elif RANDOM.fullmatch(node.op_type):
+                raise LaunchFailed("unsupported", f"{node.op_type} is not switched off in an exported graph")
+        manager._initialize_graph_builder(exported)
+        manager._build_graph(manager._get_graph_transformer_config())
+        manager._create_execution_agent()
 
     def prepare_product(self, left: torch.Tensor, right: torch.Tensor) -> Multiply:
         """A session of one node, on as many threads as training has, whose tensors stay where they are."""
@@ -220,24 +249,36 @@ def patch_missing_loss_hooks() -> None:
     GraphTransitionManager._add_check_label_sparsity_hook = staticmethod(with_a_list)
 
 
-def keep_buffers_in_export() -> None:
-    """Let ORTModule's export leave the model's buffers as they were.
+def watch_exports() -> list[str]:
+    """Let ORTModule's export leave the model's buffers as they were, and list what it freezes.
 
     It runs the module's forward pass in PyTorch, so that in 1.19.2 a batch norm would count the first batch
-    twice in its running statistics.
+    twice in its running statistics. It also silences the tracer, which warns of every place where a tensor's
+    value becomes a constant, such as how often a loop is run.
+
+    Returns:
+        The places, to which every export adds: file, line and warning.
     """
-    original = GraphTransitionManager._export_model
+    frozen: list[str] = []
 
     def leaving_buffers(*, flattened_module: torch.nn.Module, **others: Any) -> Any:
         before = [(buffer, buffer.detach().clone()) for buffer in flattened_module.buffers()]
         try:
-            return original(flattened_module=flattened_module, **others)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", TracerWarning)
+                TracerWarning.ignore_lib_warnings()
+                return EXPORT_MODEL(flattened_module=flattened_module, **others)
         finally:
+            for one in caught:
+                if issubclass(one.category, TracerWarning):
+                    what = str(one.message).partition(" might ")[0]
+                    frozen.append(f"{Path(one.filename).name}, line {one.lineno}: {what}")
             with torch.no_grad():
                 for buffer, value in before:
                     buffer.copy_(value)
 
     GraphTransitionManager._export_model = staticmethod(leaving_buffers)
+    return frozen
 
 
 def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineProfile:

@@ -87,19 +87,19 @@ class DeviceRank(Rank):
                 f"engine=on_device trains synthetic batches in fp32 on one CPU rank, not with {refused}",
             )
 
-    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
-        """Take `steps` steps, untimed; what the first and the last of the compared ones leave is compared."""
+    def parity(self, steps: int, compared: bool = False) -> messages.ParityTrained:
+        """Take `steps` steps, untimed; what they leave may be compared."""
         training = self.training
         training.watches_gradient = True
-        kinds = {1: messages.GRADIENT, compared_steps: messages.LAST_GRADIENT} if compared_steps else {}
+        kinds = messages.gradient_kinds(steps) if compared else {}
         losses, norms, ends = [], [], [self.clock()]
         for number, batch in enumerate(training.steps(steps), start=1):
             training.gradient_kind = kinds.get(number)
             losses.append(training.step(batch))
             norms.append(training.gradient_norm)
-            if number == compared_steps:
-                training.compare(messages.MOVEMENT, training.trained_weights())
             ends.append(self.clock())
+        if compared:
+            training.compare(messages.MOVEMENT, training.trained_weights())
         training.gradient_kind = None
         return messages.ParityTrained(
             losses=losses,

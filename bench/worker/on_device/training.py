@@ -7,7 +7,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +87,15 @@ class DeviceTraining(AnyTraining):
         """The micro-batches of the next `count` steps; all of them lie ready."""
         return [list(islice(self._next, self.spec.grad_accum)) for _ in range(count)]
 
-    def repeat_first(self, count: int) -> None:
-        """From now on cycle through the first `count` of the comparison's micro-batches only."""
-        self._next = cycle(self._batches[: count * self._prepared.parts])
+    def make(self, numbers: Sequence[int]) -> list[list[Inputs]]:
+        """The comparison's micro-batches of these numbers, each in its parts."""
+        parts = self._prepared.parts
+        places = (number % self._prepared.batches * parts for number in numbers)
+        return [self._batches[place : place + parts] for place in places]
+
+    def repeat(self, numbers: Sequence[int]) -> None:
+        """From now on cycle through these micro-batches only."""
+        self._next = cycle([*chain(*self.make(numbers))])
 
     def waited(self) -> None:
         """Nobody waits for what is there."""
@@ -109,6 +115,12 @@ class DeviceTraining(AnyTraining):
         self._optimizer.step()
         self._module.lazy_reset_grad()
         return loss
+
+    def compute_loss(self, parts: Sequence[Inputs]) -> float:
+        """Their mean loss, which the graph has divided by the parts of a step; gradients are dropped."""
+        loss = sum(float(self._module(*inputs).numpy()) for inputs in parts)
+        self._module.lazy_reset_grad()
+        return loss * self.spec.grad_accum / len(parts)
 
     def compare(self, kind: str, arrays: Mapping[str, npt.NDArray[np.float32]]) -> None:
         """Add to `differences` how far tensors of a kind are from the expected ones."""

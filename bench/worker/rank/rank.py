@@ -4,7 +4,8 @@ import gc
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -44,6 +45,17 @@ class AnyTraining(Protocol):
     def step_until_applied(self, micro_batches: Any) -> Any:
         """A step that changes the weights: every step of fp32 does."""
         return self.step(micro_batches)
+
+    def compute_loss(self, parts: Any) -> float:
+        """The mean loss of a micro-batch's parts as in training; nothing is updated."""
+
+    def use_without_dropout(self, weights: Path, *, saves: bool) -> None:  # noqa: ARG002
+        """Switch dropout off, and take the weights of a file, or write one's own."""
+        raise LaunchFailed("unsupported", "it keeps its dropout")
+
+    def random_states(self) -> Any:
+        """Those of all generators of random numbers that training may draw from."""
+        return None
 
     def room_for_losses(self, steps: int) -> Any:
         """Where the losses of `steps` steps go, shape (steps,)."""
@@ -135,10 +147,10 @@ class Rank(ABC):
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
 
     @abstractmethod
-    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
+    def parity(self, steps: int, compared: bool = False) -> messages.ParityTrained:
         """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
 
-        What the first step and the last of the compared ones leave is compared with what is expected.
+        What they leave may be compared with what is expected.
         """
 
     def close(self) -> None:
@@ -158,7 +170,9 @@ class Rank(ABC):
 
     def first_step(self) -> messages.FirstStepTaken:
         """The first step: export, compilation and allocation happen here."""
+        drawn = self.training.random_states()
         block = self.block(steps=1)
+        is_random = self.training.random_states() != drawn
         if block.skipped_steps:  # of fp16; what is read below exists once the weights have been updated
             for batch in self.training.steps(1):
                 self.training.step_until_applied(batch)
@@ -167,6 +181,7 @@ class Rank(ABC):
         self.training.free_cached()
         return messages.FirstStepTaken(
             **msgspec.structs.asdict(block),
+            is_random=is_random,
             proof=self.training.proof(),
             weights_bytes=self.training.weights_bytes(),
             optimizer_state_bytes=self.training.optimizer_state_bytes(),
@@ -182,10 +197,10 @@ class Rank(ABC):
         first, batches = training.steps(untimed), training.steps(steps)
         if times > 1:
             first, batches = enlarge(first, times), enlarge(batches, times)
-        losses = training.room_for_losses(steps)
+        losses = training.room_for_losses(untimed + steps)
         gc.collect()
-        for batch in first:
-            training.step(batch)
+        for number, batch in enumerate(first):
+            losses[number] = training.step(batch)
         if untimed:
             training.synchronize()  # their energy is not the block's
         self.meter.prepare()
@@ -196,7 +211,7 @@ class Rank(ABC):
         training.barrier()
         self.meter.start()
         start = self.clock()
-        for number, batch in enumerate(batches):
+        for number, batch in enumerate(batches, start=untimed):
             losses[number] = training.step(batch)
         training.synchronize()
         seconds = self.clock() - start
@@ -255,10 +270,31 @@ class Rank(ABC):
             pass
         return messages.CheckpointLoaded(seconds=seconds, steps=steps)
 
-    def use_first_batches(self, count: int) -> messages.Done:
-        """Cycle through the first `count` micro-batches from now on."""
-        self.training.feed.repeat_first(count)
+    def use_batches(self, numbers: list[list[int]]) -> messages.Done:
+        """Cycle through these micro-batches from now on."""
+        self.training.feed.repeat(numbers[self.rank % len(numbers)])
         return messages.Done()
+
+    def compute_losses(
+        self, numbers: list[list[int]], weights: str = "", saves: bool = False
+    ) -> messages.LossesComputed:
+        """The losses of these micro-batches of this rank; a failure says with which of them it happened."""
+        losses, mine = [], numbers[self.rank]
+        if weights:
+            self.training.use_without_dropout(Path(weights), saves=saves)
+        for number, parts in zip(mine, self.training.feed.make(mine), strict=True):
+            with self.naming_failure(f"batch {number} of rank {self.rank}"):
+                losses.append(self.training.compute_loss(parts))
+        return messages.LossesComputed(losses=losses)
+
+    @contextmanager
+    def naming_failure(self, what: str) -> Iterator[None]:
+        """Let the message of an exception begin with what failed."""
+        try:
+            yield
+        except Exception as error:
+            message = f"{what}: {in_a_line(error)}"
+            raise LaunchFailed(self.status_of(error), message, traceback.format_exc()) from error
 
     def status_of(self, error: Exception) -> str:
         """The status that an exception of this rank means."""

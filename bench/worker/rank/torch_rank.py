@@ -2,10 +2,13 @@
 
 import gc
 import itertools
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
 from bench.errors import LaunchFailed
@@ -52,18 +55,27 @@ class TorchRank(Rank):
             self.training = Training(self.spec, rank=self.rank, device=device)
         return self._built(start)
 
-    def write_expected_tensors(self, steps: int) -> messages.ExpectedTensorsWritten:
+    def write_expected_tensors(
+        self, steps: int, distinct: int = 0, batches: int = 0
+    ) -> messages.ExpectedTensorsWritten:
         """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
         from bench.worker.state.gradients import write_expected
+        from bench.worker.workload.choosing import choose_compared, choose_different
 
-        training = self.training
+        training, of_a_step = self.training, self.spec.grad_accum // self.spec.accumulate
+        numbers: list[int] = []
+        trained: list[int] = []
+        if distinct:
+            numbers = choose_compared(training.feed, batches)
+            trained = choose_different(training.feed, numbers, first=of_a_step, count=distinct * of_a_step)
+            training.feed.repeat(trained)
         taken = list(training.steps(steps))
         written = write_expected(self.spec, taken, rank=self.rank, device=training.device)
         gc.collect()
         training.free_cached()
-        return written
+        return msgspec.structs.replace(written, batches=numbers, trained=trained)
 
-    def parity(self, steps: int, compared_steps: int = 0) -> messages.ParityTrained:
+    def parity(self, steps: int, compared: bool = False) -> messages.ParityTrained:
         """Take `steps` steps, untimed, and compare what they leave with what is expected, if that is there.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
@@ -74,18 +86,20 @@ class TorchRank(Rank):
         sharding = self.training.sharding
         sharding.watches_gradient = True
         reader = TensorReader(self.spec.expected_tensors, rank=self.rank)
-        kinds = {1: messages.GRADIENT, compared_steps: messages.LAST_GRADIENT} if compared_steps else {}
+        kinds = messages.gradient_kinds(steps) if compared else {}
         losses, norms, ends = [], [], [self.clock()]
         for number, batch in enumerate(self.training.steps(steps), start=1):
             sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
-            losses.append(self.training.step_until_applied(batch).item())
+            # What fails in the first one, such as an export, has no batch that it is due to.
+            with nullcontext() if number == 1 else self.naming_failure(f"step {number}"):
+                losses.append(self.training.step_until_applied(batch).item())
             norms.append(sharding.gradient_norm)
             sharding.gradient_reader = None
-            if number == 1 and compared_steps:
+            if number == 1 and compared:
                 reader.read(messages.BUFFER, self.training.named_buffers())
-            if number == compared_steps:
-                reader.read_weights(sharding.weights())
             ends.append(self.clock())
+        if compared:
+            reader.read_weights(sharding.weights())
         return messages.ParityTrained(
             losses=losses,
             gradient_norms=norms,
@@ -124,7 +138,7 @@ class TorchRank(Rank):
         from bench.worker.sharding import held
 
         # The same for all: the reference has trained on more of them, since it counted FLOPs.
-        self.training.feed.repeat_first(1)
+        self.training.feed.repeat([0])
         (first, *_), *_ = self.training.steps(1)
         return request_export(
             Path(folder),

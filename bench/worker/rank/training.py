@@ -1,12 +1,16 @@
 """One rank's training: builds model, engine, optimizer and sharding from a spec, and takes steps."""
 
+import random
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed
+from safetensors.torch import load_file, save_file
 
+from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import runtime_bytes
@@ -91,6 +95,32 @@ class Training(AnyTraining):
         while time.perf_counter() < end + self.spec.slowed_by * (end - start):
             pass
         return loss
+
+    def compute_loss(self, parts: list[Batch]) -> float:
+        """The mean loss of a micro-batch's parts as in training; nothing is updated, no buffer either."""
+        before = [(buffer, buffer.clone()) for _, buffer in self.named_buffers()]
+        loss = sharding.mean_of([*map(self.sharding.compute_loss, self.on_device(parts))])
+        with torch.no_grad():
+            for buffer, value in before:
+                buffer.copy_(value)
+        return float(loss)
+
+    def use_without_dropout(self, weights: Path, *, saves: bool) -> None:
+        """Of an exported graph the one that has been trained is kept."""
+        if saves:
+            whole = {name: one.cpu().clone() for name, one in self.sharding.weights()}
+            if self.rank == 0:
+                save_file(whole, weights)
+        elif self.spec.sharding in WITHOUT_WHOLE_WEIGHTS:
+            raise LaunchFailed("unsupported", f"sharding={self.spec.sharding} takes no whole weights")
+        else:
+            sharding.fill(self.model, load_file(weights))
+        self.engine.switch_off_dropout(self.model)
+
+    def random_states(self) -> Any:
+        """Of torch, numpy and Python."""
+        on_device = torch.cuda.get_rng_state(self.device).tolist() if self._on_cuda else None
+        return torch.get_rng_state().tolist(), on_device, str(np.random.get_state()), random.getstate()
 
     def step_until_applied(self, micro_batches: list[Batch]) -> torch.Tensor:
         """A step that changes the weights: in fp16 taken until no gradient overflows, or else `diverged`."""

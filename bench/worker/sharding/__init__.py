@@ -46,6 +46,14 @@ class Sharding(Protocol):
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """Forward, backward and update; returns the mean loss of this rank, detached, on the device."""
 
+    def compute_loss(self, batch: Batch) -> torch.Tensor:
+        """The loss of a micro-batch as in training, shape (), of which nothing else is kept.
+
+        Not by what averages gradients: it would wait for a backward pass.
+        """
+        loss: torch.Tensor = self.model(**batch).loss
+        return loss.detach().float()
+
     def loss_scale(self) -> float | None:
         """What the next loss will be multiplied by; None unless in fp16. Waits for the device."""
         return None

@@ -101,6 +101,10 @@ class Sharding(sharding.Sharding):
         """A micro-batch as the module takes it."""
         return batch
 
+    def compute_loss(self, batch: Batch) -> torch.Tensor:
+        """Not by DeepSpeed's engine, which would count the micro-batch as one of a step."""
+        return super().compute_loss(self.inputs(batch))
+
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """DeepSpeed divides by the accumulation steps itself and updates with the last micro-batch."""
         losses = []

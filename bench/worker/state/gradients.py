@@ -186,17 +186,17 @@ def train(
     model.zero_grad()
     optimizer = optimizers.build("adamw_forloop", trained(model), spec.adam)
     without: set[str] = set()
+    kinds = messages.gradient_kinds(len(steps))
     for number, micro_batches in enumerate(steps, start=1):
         _together(partial(run_pass, model, micro_batches, device), device)
         without |= average(model, device)
+        if number in kinds:
+            _together(partial(reader.read, kinds[number], gradients_of(model)), device)
         if number == 1:
-            _together(partial(reader.read, messages.GRADIENT, gradients_of(model)), device)
             buffers = ((name, one.clone()) for name, one in model.named_buffers())
             _together(partial(reader.read, messages.BUFFER, buffers), device)
         if len(steps) == 1:
             return
-        if number == len(steps):
-            _together(partial(reader.read, messages.LAST_GRADIENT, gradients_of(model)), device)
         _together(optimizer.step, device)
         optimizer.zero_grad()
     weights = (one for one in trained_by_name(model) if one[0] not in without)

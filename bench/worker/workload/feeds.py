@@ -2,9 +2,9 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -19,17 +19,23 @@ from bench.worker.workload.order import Order
 from bench.worker.workload.synthetic import padding_share, synthetic
 from bench.worker.workload.tasks import Arrays
 
+T = TypeVar("T")
+
 
 class Feed(Protocol):
     """A rank's micro-batches: one seed gives the same ones in the same order under every backend."""
 
     padding_share: float | None  # padded positions / all positions; None where samples have no length
+    distinct: int  # micro-batches, or those of the first epoch; a micro-batch's number counts from 0
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
         """The micro-batches of the next `count` steps."""
 
-    def repeat_first(self, count: int) -> None:
-        """From now on cycle through the first `count` micro-batches only."""
+    def make(self, numbers: Sequence[int]) -> Iterable[list[Batch]]:
+        """The micro-batches of these numbers, each in the parts that it is trained in."""
+
+    def repeat(self, numbers: Sequence[int]) -> None:
+        """From now on cycle through the micro-batches of these numbers only."""
 
     def waited(self) -> float | None:
         """Seconds that the last `steps` took to hand out; None if all of it was there beforehand."""
@@ -39,9 +45,14 @@ class ReadyFeed(Feed):
     """Has a step's micro-batches before it begins; `stream` begins the endless stream, the same each time."""
 
     def __init__(
-        self, stream: Callable[[], Iterator[Batch]], *, grad_accum: int, padding_share: float | None
+        self,
+        stream: Callable[[], Iterator[Batch]],
+        *,
+        distinct: int,
+        grad_accum: int,
+        padding_share: float | None,
     ) -> None:
-        self.padding_share = padding_share
+        self.distinct, self.padding_share = distinct, padding_share
         self._stream = stream
         self._grad_accum = grad_accum
         self._next = stream()
@@ -50,12 +61,22 @@ class ReadyFeed(Feed):
         """All of them at once."""
         return [[next(self._next) for _ in range(self._grad_accum)] for _ in range(count)]
 
-    def repeat_first(self, count: int) -> None:
-        """Make the first `count` micro-batches of the stream and cycle through them."""
-        self._next = itertools.cycle([*itertools.islice(self._stream(), count)])
+    def make(self, numbers: Sequence[int]) -> list[list[Batch]]:
+        """All of them at once, each in one part."""
+        return [[batch] for batch in picked(self._stream(), numbers)]
+
+    def repeat(self, numbers: Sequence[int]) -> None:
+        """Make them anew."""
+        self._next = itertools.cycle(picked(self._stream(), numbers))
 
     def waited(self) -> None:
         """Nobody waits for what is there."""
+
+
+def picked(stream: Iterable[T], numbers: Sequence[int]) -> list[T]:
+    """What has these places in a stream, from 0."""
+    there = dict(zip(range(max(numbers) + 1), stream, strict=False))
+    return [there[number] for number in numbers]
 
 
 def tensors(batch: Arrays, names: list[str], *, pinned: bool) -> Batch:
@@ -114,7 +135,8 @@ def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: 
         names = models.accepted(model, list(host[0]))
         batches = [tensors(batch, names, pinned=pinned) for batch in host]
         share = padding_share(host)
-    return ReadyFeed(lambda: itertools.cycle(batches), grad_accum=spec.grad_accum, padding_share=share)
+    stream = partial(itertools.cycle, batches)
+    return ReadyFeed(stream, distinct=count, grad_accum=spec.grad_accum, padding_share=share)
 
 
 def _make_windows(
@@ -131,6 +153,7 @@ def _make_windows(
     names = models.accepted(model, list(next(stream())))
     return ReadyFeed(
         lambda: (tensors(arrays, names, pinned=pinned) for arrays in stream()),
+        distinct=order.per_epoch,
         grad_accum=spec.grad_accum,
         padding_share=0.0,
     )
@@ -142,7 +165,7 @@ class InParts(Feed):
     def __init__(self, whole: Feed, parts: int) -> None:
         self.whole = whole
         self.parts = parts
-        self.padding_share = whole.padding_share
+        self.distinct, self.padding_share = whole.distinct, whole.padding_share
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
         """What is there beforehand is divided beforehand, so that nothing is made inside a block."""
@@ -150,9 +173,13 @@ class InParts(Feed):
         divided = ([part for batch in step for part in divide(batch, self.parts)] for step in steps)
         return list(divided) if isinstance(steps, list) else divided
 
-    def repeat_first(self, count: int) -> None:
-        """Cycle through the first `count` of the other feed's."""
-        self.whole.repeat_first(count)
+    def make(self, numbers: Sequence[int]) -> Iterable[list[Batch]]:
+        """Those of the other feed, divided."""
+        return (divide(batch, self.parts) for (batch,) in self.whole.make(numbers))
+
+    def repeat(self, numbers: Sequence[int]) -> None:
+        """Cycle through those of the other feed."""
+        self.whole.repeat(numbers)
 
     def waited(self) -> float | None:
         """What the other feed waited."""

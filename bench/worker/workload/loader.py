@@ -3,7 +3,7 @@
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from bench.launch.spec import WorkerSpec
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload import preparation
-from bench.worker.workload.feeds import Feed
+from bench.worker.workload.feeds import Feed, picked
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.synthetic import padding_share
 from bench.worker.workload.tasks import Arrays
@@ -74,6 +74,7 @@ class Loader(Feed):
             seed=spec.seed,
         )
         self.batches = Batches(prepared)
+        self.distinct = self.order.per_epoch
         draws = iter(self.order)
         first = [self.batches.arrays(next(draws))]
         if "attention_mask" in first[0]:  # else there is no padding to be counted
@@ -104,10 +105,13 @@ class Loader(Feed):
             self._waited += self.clock() - start
             yield micro_batches
 
-    def repeat_first(self, count: int) -> None:
-        """Make the first `count` micro-batches of the stream and cycle through them."""
-        draws = iter(self.order)
-        self._next = itertools.cycle([self.batches[next(draws)] for _ in range(count)])
+    def make(self, numbers: Sequence[int]) -> Iterator[list[Batch]]:
+        """One after the other in this process, whatever workers there are; each in one part."""
+        return ([self.batches[draw]] for draw in picked(self.order, numbers))
+
+    def repeat(self, numbers: Sequence[int]) -> None:
+        """Make them beforehand."""
+        self._next = itertools.cycle([batch for (batch,) in self.make(numbers)])
 
     def waited(self) -> float | None:
         """Seconds that the last `steps` waited for batches; None if they were cached."""

@@ -68,11 +68,7 @@ def build(
         layers.add_adapters(built, model.lora, dropout=dropout)
     layers.freeze(built, model.trained)
     if not dropout:
-        if model.module is not None:  # which has no configuration to switch it off in
-            for module in built.modules():
-                for key in _noise_of(module):
-                    setattr(module, key, 0.0)
-        _assert_no_dropout(built)
+        silence(built)
     if checkpointing:
         _checkpoint(built)
     return built.train()
@@ -287,7 +283,10 @@ def _noise_of(module: torch.nn.Module) -> list[str]:
     ]
 
 
-def _assert_no_dropout(model: torch.nn.Module) -> None:
-    left = [f"{name}.{key}" for name, module in model.named_modules() for key in _noise_of(module)]
-    if left:
-        raise LaunchFailed("invalid", f"dropout could not be switched off in {', '.join(left[:5])}")
+def silence(model: torch.nn.Module) -> None:
+    """Switch every dropout off in a model that is there, also what it reads off its configuration."""
+    for module in model.modules():
+        for key in _noise_of(module):
+            setattr(module, key, 0.0)
+    if isinstance(config := getattr(model, "config", None), transformers.PretrainedConfig):
+        switch_off_dropout(config)

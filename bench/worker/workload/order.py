@@ -35,8 +35,13 @@ class Order:
     world_size: int
     seed: int
 
+    @property
+    def per_epoch(self) -> int:
+        """Micro-batches of this rank."""
+        return self.samples // (self.micro_batch * self.world_size)
+
     def __iter__(self) -> Iterator[Draw]:
-        per_epoch = self.samples // (self.micro_batch * self.world_size)
+        per_epoch = self.per_epoch
         if not per_epoch:
             raise UserError(
                 f"the data has {self.samples:,} samples, and one micro-batch of all ranks takes "
