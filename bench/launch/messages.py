@@ -330,7 +330,7 @@ class End(Request[None], frozen=True, tag="end"):
     """End the rank; there is no answer."""
 
 
-AT_ONCE = (UseFirstBatches, TrainForParity)
+AT_ONCE = (UseBatches, ComputeLosses, TrainForParity)
 """What all groups of a launch are asked for at the same time, and need memory for."""
 
 

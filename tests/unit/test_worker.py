@@ -24,6 +24,7 @@ from bench.launch.messages import (
     Request,
     UseBatches,
 )
+from bench.machine.hardware import memory_bytes
 from bench.machine.telemetry import host_memory
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
@@ -143,7 +144,12 @@ def test_a_rank_takes_its_share_of_the_memory_that_is_left(
 ) -> None:
     rank.spec = dataclasses.replace(rank.spec, groups=3, cores=((0,), (1,)))
     asked: list[int] = []
-    monkeypatch.setattr(rank_module, "limit_to_available", lambda count: asked.append(count) or 1.5)
+
+    def limit(sharers: int) -> float:
+        asked.append(sharers)
+        return 1.5
+
+    monkeypatch.setattr(rank_module, "limit_to_available", limit)
     monkeypatch.setattr(TorchRank, request_.name, lambda *_, **__: None)
     rank.answer(request_)
     assert asked == [], "what the user has set, or a GPU's rank"
@@ -159,7 +165,7 @@ def test_a_rank_takes_its_share_of_the_memory_that_is_left(
 def test_what_is_beyond_the_share_cannot_be_had(
     left_mib: int, sharers: int, taken_mib: int, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reserve = min(0.1 * host_memory.memory_bytes(), 4 << 30)
+    reserve = min(0.1 * memory_bytes(), 4 << 30)
     monkeypatch.setattr(host_memory, "available_bytes", lambda: reserve + (left_mib << 20))
     before = resource.getrlimit(resource.RLIMIT_DATA)
     try:
