@@ -19,14 +19,13 @@ import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from bench.closing import RESUMABLE, run_command
 from bench.cluster import jobs
 from bench.config.choices import CONF
-from bench.config.compose import check_overrides, load, register
-from bench.config.own import choose_own
-from bench.config.quoting import quote_texts
+from bench.config.compose import load, register
+from bench.config.overrides import for_hydra
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
@@ -46,10 +45,8 @@ def _run() -> int:
     register()
     try:
         overrides, flags = read_words(sys.argv[1:])
-        overrides = choose_own(overrides)
-        sys.argv[1:] = [*overrides, *flags]  # Hydra reads them there
-        with as_user_errors(overrides):
-            check_overrides(overrides)
+        with as_user_errors():
+            sys.argv[1:] = [*for_hydra(overrides), *flags]  # Hydra reads them there
             jobs.check_launcher(sys.argv[1:])
             with jobs.naming_failed_jobs():
                 for_each_point(outcome.measure)
@@ -84,7 +81,7 @@ def read_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     given = [word for word in words if re.match(r"(?!-).*=", word)]
     rest = [word for word in words if word not in given]
     overrides = parser.parse_intermixed_args([*given, *rest]).overrides
-    return quote_texts(overrides), [word for word in rest if word not in overrides]
+    return overrides, [word for word in rest if word not in overrides]
 
 
 def for_each_point(measure: Callable[[DictConfig], None]) -> None:
@@ -101,26 +98,19 @@ def for_each_point(measure: Callable[[DictConfig], None]) -> None:
 
 def measure_or_serve(cfg: DictConfig) -> list[str]:
     """Measure one comparison, or serve it; a line for each of its launches that was not ok."""
-    given = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
-    assert isinstance(given, dict)
-    own_folders = [override for override in given["hydra"] if override.startswith("hydra.searchpath=")]
-    escaped = r"""(?<=\w)\\(?=[: ]\w[^"']*$)"""  # by Hydra's sweeper, which need not be
-    overrides = [*own_folders, *(re.sub(escaped, "", override) for override in given["task"])]
     if HydraConfig.get().job.chdir:
         raise UserError("hydra.job.chdir=true would look for every path elsewhere", "leave it out")
     config = load(cfg)
     if jobs.task_number() > 0:
         jobs.serve_first_task(config)
         return []
-    name = check_and_name(config, overrides)
+    name = check_and_name(config)
     in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-    trouble = measure_and_report(config, name, overrides, in_sweep=in_sweep)
+    trouble = measure_and_report(config, name, in_sweep=in_sweep)
     return [f"{name}:", *trouble] if trouble and in_sweep else trouble
 
 
-def measure_and_report(
-    config: Config, stem: str, overrides: Sequence[str], *, in_sweep: bool = False
-) -> list[str]:
+def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> list[str]:
     """Measure the comparison, render its reports and print the answer, the table and the files.
 
     If backends are profiled, answer and table come before that, and Ctrl-C then ends the profiles alone,
@@ -144,7 +134,7 @@ def measure_and_report(
         shown.append(measured)
 
     try:
-        outcome = measure_comparison(config, stem, overrides, show_verdict)
+        outcome = measure_comparison(config, stem, show_verdict)
     except KeyboardInterrupt as interruption:
         if not shown or in_sweep or isinstance(interruption, Terminated):
             raise
@@ -158,7 +148,7 @@ def measure_and_report(
     if not shown:
         print_verdict(comparison)
     page = Path(f"{rendered.written[0]}#{comparison.anchor}")
-    print_rest(comparison, [outcome.csv, page], overrides, profiled=profiled)
+    print_rest(comparison, [outcome.csv, page], config, profiled=profiled)
     return [*outcome.failures, *untracked]
 
 

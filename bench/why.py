@@ -12,7 +12,6 @@ from pathlib import Path
 from bench.__main__ import measure_and_report
 from bench.closing import RESUMABLE, command_parser, run_command
 from bench.config.compose import compose
-from bench.config.quoting import quote_texts
 from bench.errors import UserError
 from bench.measure.plan.preflight import check_and_name
 from bench.measure.plan.resolve import make_output
@@ -35,7 +34,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(path: Path, places: Sequence[str]) -> int:
     rows = csv_files.read(path)
-    given = latest_overrides(rows)
     launches = count_launches(rows)
     if not launches:
         raise UserError(f"{path} has no timed launch to explain", "measure with `make bench` first")
@@ -43,14 +41,10 @@ def _run(path: Path, places: Sequence[str]) -> int:
     if base.status in ("invalid", *FINAL):  # another status may change: resuming tries again
         why = f"{base.status}: {base.message}"
         raise UserError(f"{path}: {base.backend}, the reference, has no result ({why})", anew)
-    overrides = [
-        *given,
-        *quote_texts([f"results_dir={path.parent}", *places]),
-        *("resume=true", "measure.explain=true"),
-        *(f"measure.launches={launches}", f"measure.most_launches={launches}"),
-    ]
-    config = compose(overrides)
-    stem = check_and_name(config, given)
+    to_explain = ["resume=true", "measure.explain=true", f"measure.launches={launches}"]
+    to_explain += [f"measure.most_launches={launches}", f"results_dir={path.parent}", *places]
+    config = compose([*latest_overrides(rows), *to_explain])
+    stem = check_and_name(config)
     if stem != path.stem:
         raise UserError(
             f"{path} is not of this machine or stack, where its comparison is called {stem}.csv",
@@ -61,7 +55,7 @@ def _run(path: Path, places: Sequence[str]) -> int:
             f"{path} was about to be replaced by a new run, which ended before its first round",
             anew,
         )
-    failures = measure_and_report(config, stem, overrides)
+    failures = measure_and_report(config, stem)
     print(*failures, sep="\n", end="\n" if failures else "", file=sys.stderr)
     return 1 if failures else 0
 

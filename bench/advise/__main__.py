@@ -38,8 +38,8 @@ def _advise(line: Sequence[str]) -> int:
             'set device.memory_limit_gib=…, as in ARGS="device.memory_limit_gib=6"; a GPU is a limit itself: '
             'make bench ARGS="experiment=advise device=cuda"',
         )
-    comparisons = measure_fitting(config, line)
-    return print_advice(comparisons, config, line)
+    comparisons = measure_fitting(config)
+    return print_advice(comparisons, config)
 
 
 if __name__ == "__main__":

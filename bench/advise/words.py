@@ -2,14 +2,14 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
-from bench.advise import COMMON
-from bench.advise.fitting import overrides_of
+from bench.advise.fitting import with_backends
 from bench.closing import WIDTH, print_closing, this_python
-from bench.config.naming import repeat_command
-from bench.config.overrides import replace_override
+from bench.config.differences import overrides_of
+from bench.config.naming import command_with
 from bench.config.schema import Config
 from bench.report.content.backend_columns import TERMINAL, backend_table, rows_of
 from bench.report.content.collection import ReportedComparison
@@ -21,14 +21,14 @@ from bench.setup import stacks
 from bench.statistics.summary import BackendSummary
 
 
-def print_advice(comparisons: Sequence[ReportedComparison], config: Config, line: Sequence[str]) -> int:
+def print_advice(comparisons: Sequence[ReportedComparison], config: Config) -> int:
     """Print what was found, the last comparison being the one that counts; the exit status."""
     results = comparisons[-1]
     fitting = sorted(
         (each for each in results.summaries if each.status == "ok"),
         key=lambda summary: -(summary.samples_per_s or 0.0),
     )
-    command, purpose = next_command(fitting, results, config, line)
+    command, purpose = next_command(fitting, results, config)
     print_closing(
         answer(fitting, results, config),
         table=table(fitting, comparisons),
@@ -84,23 +84,24 @@ def table(fitting: Sequence[BackendSummary], comparisons: Sequence[ReportedCompa
 
 
 def next_command(
-    fitting: Sequence[BackendSummary], results: ReportedComparison, config: Config, line: Sequence[str]
+    fitting: Sequence[BackendSummary], results: ReportedComparison, config: Config
 ) -> tuple[str, str]:
     """The command to type next, and what for; both empty where there is none."""
     if not fitting:
-        if config.micro_batch == 1 or {each.status for each in results.summaries} - {"oom", "skipped"}:
+        half = config.micro_batch // 2
+        in_parts = all(half % each.accumulate == 0 for each in config.backends.values())
+        if not half or not in_parts or {each.status for each in results.summaries} - {"oom", "skipped"}:
             return "", ""
-        parts = [f"micro_batch={config.micro_batch // 2}", f"grad_accum={2 * config.grad_accum}"]
-        given = [override for override in line if override not in COMMON]
-        smaller = replace_override(replace_override(given, parts[0]), parts[1])
-        command = shlex.join([this_python(), "-m", "bench.advise", *smaller])
+        fewer = replace(config, micro_batch=half, grad_accum=2 * config.grad_accum)
+        command = shlex.join([this_python(), "-m", "bench.advise", *overrides_of(fewer)])
         return command, "trains half as many samples at once"
     best, close = fitting[0].backend, as_fast(fitting, results)
+    again = with_backends([best, *close], config)
     if close:
-        again = [
-            *overrides_of([best, *close], config, line),
-            f"measure.launches={2 * config.measure.launches}",
-        ]
-        return repeat_command(again, stacks.own()), "measures the fastest in more launches"
-    alone = [*overrides_of([best], config, line), "measure.batch=max"]
-    return repeat_command(alone, stacks.own()), "finds the largest batch that fits"
+        measure = replace(again.measure, launches=2 * config.measure.launches)
+        purpose = "measures the fastest in more launches"
+    elif config.backends[best].accumulate > 1:  # which keeps the batch of the others
+        return "", ""
+    else:
+        measure, purpose = replace(again.measure, batch="max"), "finds the largest batch that fits"
+    return command_with(overrides_of(replace(again, measure=measure)), stacks.own()), purpose

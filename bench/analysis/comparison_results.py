@@ -6,7 +6,6 @@ from functools import cached_property
 import pandas as pd
 
 from bench.analysis.attribution import Attribution, attribute, changed_factors
-from bench.config.overrides import last_values
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.backend_blocks import blocks_of, find_peak_column
@@ -93,11 +92,6 @@ class ComparisonResults:
     def overrides(self) -> list[str]:
         """The overrides of Hydra that measure it again."""
         return latest_overrides(self.rows)
-
-    @property
-    def experiment(self) -> str:
-        """The experiment that it belongs to, such as `choices`; empty if to none."""
-        return last_values(self.overrides).get("experiment", "")
 
     @cached_property
     def command(self) -> str:

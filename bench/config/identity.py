@@ -1,12 +1,12 @@
 """What makes two comparisons the same: the part of the configuration that is measured, and its hash."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.config.choices import RENDEZVOUS
+from bench.config.content import hash_file, hash_files
 from bench.config.data import SHORTEST_SHARE
 from bench.config.model import ALL
 from bench.config.module_file import hash_code
@@ -30,9 +30,9 @@ OF_A_BACKEND = {
 def measured_settings(config: Config) -> dict[str, Any]:
     """Return the settings that decide what is measured: all but where files lie and how long to wait."""
     plain = dataclasses.asdict(config)
-    for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "after"):
+    for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "after", "searchpath"):
         del plain[place]
-    for cap in ("timeout_s", "wait_s", "most_launches", "explain", "collectives"):
+    for cap in ("name", "timeout_s", "wait_s", "most_launches", "explain", "collectives"):
         del plain["measure"][cap]
     _leave_out(plain["measure"], OF_MEASURING)
     for setting in RENDEZVOUS:
@@ -70,7 +70,7 @@ def config_hash(config: Config) -> str:
     folder, trusted = Path(config.model.pretrained or ""), config.model.trust_remote_code
     if config.model.pretrained and folder.is_dir():
         plain["weights"] = {
-            str(path.relative_to(folder)): _file_hash(path)
+            str(path.relative_to(folder)): hash_file(path)
             for path in [*sorted(folder.iterdir()), *(sorted(folder.rglob("*.py")) if trusted else [])]
             if path.suffix in WEIGHTS or (path.suffix == ".py" and trusted)
         }
@@ -78,33 +78,11 @@ def config_hash(config: Config) -> str:
         plain["code"] = hash_code(config.model.module)
     for key, place in (("path", config.data.path), ("processor", config.data.processor)):
         if place is not None and Path(place).exists():
-            plain[f"files of data.{key}"] = _describe_files(Path(place))
+            plain[f"files of data.{key}"] = hash_files(Path(place))
     return digest(plain)
 
 
-def _describe_files(place: Path) -> dict[str, str | int]:
-    """Return the hash of each file that holds rows or settings, and the size of others, such as images."""
-    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(place)): _file_hash(path) if path.suffix in ROWS else path.stat().st_size
-        for path in files
-        if not path.name.startswith("cache-")  # which `datasets` writes there
-    }
-
-
-ROWS = (".csv", ".json", ".jsonl", ".parquet", ".txt", ".arrow", ".gz")
-"""Endings of those files of a dataset or its tokenizer whose content is hashed; images would take minutes."""
-
-
 WEIGHTS = (".json", ".safetensors")  # endings of those files in a model's folder that decide what is trained
-
-
-def _file_hash(path: Path) -> str:
-    hashed = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(1 << 20):
-            hashed.update(part)
-    return hashed.hexdigest()
 
 
 def environment_settings(config: Config, backend: str | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ SATURATING = "saturating"
 class Measure:
     """How long and how often is measured."""
 
+    name: str = "default"  # of the file that the rest began with
     launches: int = at_least(0, most=1000, why=TYPING_MISTAKE)  # 0: parity alone, nothing is timed
     rounds: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
     block_seconds: float = above_zero()

@@ -1,15 +1,18 @@
 """`model.module`: the user's file is found without running it, and the code that is trained is hashed."""
 
 import ast
-import hashlib
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder, all_suffixes
 from pathlib import Path
 
+from bench.config.content import hash_file
 from bench.errors import UserError
+from bench.machine.environment import digest
 from bench.machine.packages import INSTALLED
+from bench.setup.surroundings import cache_folder
 
 
 def find_file(module: str) -> Path:
@@ -65,10 +68,12 @@ def hash_code(module: str) -> dict[str, str]:
         files.update(file.parents[depth].rglob("*.py"))
     if folder.name not in INSTALLED:  # where the other files are libraries, not the user's
         files = _with_imports(file, files, [folder, Path.cwd()])
-    return {
-        os.path.relpath(path, file.parent): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(files)
-    }
+    return {os.path.relpath(path, file.parent): hash_file(path) for path in sorted(files)}
+
+
+def keep_bytecode_of(module: str) -> None:
+    """Have Python keep bytecode by what the code holds: it knows it by a file's time and size alone."""
+    sys.pycache_prefix = f"{cache_folder()}/training-backend-bench/bytecode/{digest(hash_code(module))}"
 
 
 def _with_imports(named: Path, files: set[Path], folders: list[Path]) -> set[Path]:

@@ -1,36 +1,77 @@
-"""The overrides of a comparison as a list: what of them goes on record, and what they say."""
+"""What is typed becomes what Hydra takes: each override is parsed once, and refused here or not at all."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.errors import HydraException
+
+from bench.config.choices import CONF
+from bench.config.measure import SATURATING
+from bench.config.own import KEYS, OWN
+from bench.errors import UserError
+
+SEARCHPATH = "hydra.searchpath"
+
+FREE = re.compile(r"(model\.config|data\.columns|backends\..*\.engine_options)(\.|$)")
+"""How keys begin that a mapping may lack so far, to which Hydra adds with ++ alone."""
 
 
-def repeatable(overrides: Iterable[str]) -> list[str]:
-    """The overrides that repeat a comparison: none of trackers, resuming, the files' places and Hydra.
+def for_hydra(words: Sequence[str]) -> list[str]:
+    """Return the overrides for Hydra: texts that its grammar would refuse in quotes, and what follows.
 
-    Hydra's search path is kept: without it a choice in the user's own folder does not exist.
+    A named model of the user's own chooses `model=own`, unless the words choose a model; and the
+    configuration is told the user's own folders. Refuses what is not one choice where a comparison has one;
+    HydraException if an override cannot be parsed.
     """
-    return [
-        override
-        for override in overrides
-        if not re.match(r"[+]*(hydra\b(?!\.searchpath=)|results_dir=|reports_dir=|resume=)", override)
-        and not is_about_trackers(override)
-    ]
+    saturating = f"micro_batch={SATURATING}"  # the setting of measuring that it is
+    parsed = [_parse(f"measure.batch={SATURATING}" if word == saturating else word) for word in words]
+    values = {override.key_or_group: override.value() for _, override in parsed}
+    texts = [text for text, _ in parsed]
+    _check_names(values.get(SEARCHPATH) or [])
+    for text, override in parsed:
+        group, sweeps = override.key_or_group, override.is_sweep_override()
+        kinds = (str, dict, list) if group in ("backend", "track") else (str, dict)
+        choices = override.sweep_iterator() if sweeps else [override.value()]
+        if (CONF / group).is_dir() and not all(isinstance(choice, kinds) for choice in choices):
+            several = f"compare several with --multirun {group}=…,…, or leave it out to get the default"
+            raise UserError(f"{text} is not one choice", f"name one, {several}")
+    own = [f"model={OWN}"] if "model" not in values and any(values.get(key) for key in KEYS) else []
+    folders = [text.replace(SEARCHPATH, "searchpath", 1) for text in texts if text.startswith(SEARCHPATH)]
+    return [*own, *texts, *folders]
 
 
-def is_about_trackers(override: str) -> bool:
-    """Whether an override chooses or sets trackers, which change nothing that is measured."""
-    return re.match(r"[+]*track[.=]", override) is not None
+def _parse(word: str) -> tuple[str, Override]:
+    """An override as Hydra takes it. A path on the command line may have characters that its grammar lacks.
+
+    `results_dir=/tmp/möbel` becomes `results_dir="/tmp/möbel"`, and `study=1_0` no number. Between commas are
+    values of a sweep. Nobody has to know which keys take a + or ++ before them.
+    """
+    parser = OverridesParser.create()
+    key, sign, value = word.partition("=")
+    if sign and not key.startswith("hydra"):
+        key = re.sub("^[+]*", "++" * bool(FREE.match(key.lstrip("+"))), key)
+        word = f"{key}={value}"
+    is_bare = sign and not value.startswith(("'", '"', "[", "{"))
+    with suppress(HydraException) if is_bare else nullcontext():
+        (parsed,) = parser.parse_overrides([word])
+        number = None if parsed.is_sweep_override() else parsed.value()
+        if key.startswith(("++", "hydra")) or type(number) not in (int, float) or str(number) == value:
+            return word, parsed
+    texts = [re.sub("^~(?=/|$)", str(Path.home()), text) for text in value.split(",")]
+    word = f"{key}={','.join(QuotedString(text, Quote.double).with_quotes() for text in texts)}"
+    return word, parser.parse_overrides([word])[0]
 
 
-def last_values(overrides: Iterable[str]) -> dict[str, str]:
-    """The value of each key: the last one, since it holds. A key has no `+` before it here."""
-    return {_key(override): override.partition("=")[2] for override in overrides}
-
-
-def replace_override(overrides: Sequence[str], override: str) -> list[str]:
-    """Return the overrides with this one in place of those with its key."""
-    return [*(other for other in overrides if _key(other) != _key(override)), override]
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+")
+def _check_names(places: Sequence[Any]) -> None:
+    """Refuse a file in a user's folder that Hydra would not read, since it reads the shipped one first."""
+    for folder in (Path(str(place).removeprefix("file://")) for place in places):
+        for file in folder.glob("*/*.yaml"):
+            if (CONF / file.relative_to(folder)).exists():
+                raise UserError(
+                    f"{file} is not read, since a shipped file has its name", "give it another name"
+                )

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.choices import OWN_TASK, WITHOUT_LENGTH
-from bench.config.measure import SATURATING
-from bench.config.overrides import last_values
 from bench.errors import UserError
 
 OWN = "own"  # the choice of `model` that takes everything from the user's model
@@ -29,21 +27,6 @@ HEADS = {
     "ForCTC": "speech-recognition-ctc",
 }
 """How the classes of transformers end that have a task's head, where the end alone tells the task."""
-
-
-def choose_own(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides, with model=own before one that names a model, unless they choose `model`.
-
-    And micro_batch=saturating as the setting of measuring that it is.
-    """
-    saturating = f"={SATURATING}"
-    overrides = [f"measure.batch{saturating}" if it == f"micro_batch{saturating}" else it for it in overrides]
-    values = last_values(overrides)
-    named = [key for key in KEYS if values.get(key, "null") not in ("null", "")]
-    if not named or "model" in values:
-        return overrides
-    first = next(place for place, word in enumerate(overrides) if word.lstrip("+").startswith(f"{named[0]}="))
-    return [*overrides[:first], f"model={OWN}", *overrides[first:]]
 
 
 def name_model(pretrained: str | None, module: str | None) -> str:

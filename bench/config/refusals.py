@@ -3,13 +3,10 @@
 import dataclasses
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import hydra
 import yaml  # type: ignore[import-untyped]
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
@@ -18,34 +15,35 @@ from bench.errors import UserError, did_you_mean
 
 
 @contextmanager
-def as_user_errors(overrides: Sequence[str] = ()) -> Iterator[None]:
-    """Turn what Hydra and OmegaConf raise into UserError; the overrides name the user's own folders."""
+def as_user_errors() -> Iterator[None]:
+    """Turn what Hydra and OmegaConf raise into UserError."""
     with warnings.catch_warnings():
         # Hydra only warns of a hydra.searchpath that does not exist.
         warnings.filterwarnings("error", message="provider=.* is not available")
         try:
             yield
         except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
-            raise _user_error(error, overrides) from error
+            raise _user_error(error) from error
         except (AssertionError, AttributeError) as error:
             if "NoneType" not in str(error):
                 raise
             raise UserError(
-                "the command line sets a part of what is null here, such as model.lora of most models",
-                "write the whole setting in a file of your own, as conf/model/llama-2-7b.yaml does",
+                "the command line sets a part of what is null here, such as model.lora of most models, or "
+                "track.mlflow without track=mlflow",
+                "choose it, or write the whole in a file of your own, as conf/model/llama-2-7b.yaml does",
             ) from error
         except (ValueError, OSError, UserWarning) as error:  # what Hydra checks without a class of its own
-            raise _user_error(error, overrides) from error
+            raise _user_error(error) from error
 
 
-def _user_error(error: BaseException, overrides: Sequence[str]) -> UserError:
+def _user_error(error: BaseException) -> UserError:
     for cause in _causes(error):
         if isinstance(cause, UserError):  # raised by a resolver or a dataclass
             return UserError(cause.reason, cause.remedy)
-    return UserError(explain(error, overrides))
+    return UserError(explain(error))
 
 
-def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
+def explain(error: BaseException) -> str:
     """Return what is wrong with the configuration, and the remedy."""
     for cause in _causes(error):
         if isinstance(cause, OverrideParseException):
@@ -55,7 +53,10 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
             )
         if isinstance(cause, MissingConfigException) and "/" in (cause.missing_cfg_file or ""):
             group, _, choice = str(cause.missing_cfg_file).rpartition("/")
-            return not_a_choice(group, choice, cause.options or choices_of(group, overrides))
+            known = list(cause.options or sorted(path.stem for path in (CONF / group).glob("*.yaml")))
+            listed = f"choose from: {', '.join(known) or 'none'}"
+            remedy = did_you_mean(choice, known, otherwise=listed, likeness=0.8)
+            return str(UserError(f"{group}={choice} does not exist", remedy))
         if isinstance(cause, OmegaConfBaseException):
             file = re.match(r"In '([^']+)':", str(error))  # of a wrong key that is not on the command line
             return (f"{file[1]}.yaml: " if file else "") + _wrong_key(cause)
@@ -73,9 +74,6 @@ def explain(error: BaseException, overrides: Sequence[str] = ()) -> str:
 _SENTENCES = {
     r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'": (
         "{0} is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a text."
-    ),
-    r"Could not append to config. An item is already at '([^']+)'": (
-        "{0} is set already; write {0}=… without +."
     ),
     r"provider=hydra.searchpath in .*, path=(.*) is not available": (
         "hydra.searchpath: {0} is not a folder."
@@ -95,13 +93,11 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
     reason = str(error).splitlines()[0].rstrip(".")
     if not key:
         return f"{reason}."
-    if "is not a subclass of Backend" in reason:  # + on one that is not there
-        name = key.removeprefix("backends.")
-        return f"backends.{name} is not among the chosen backends; add {name} to backend=[…]."
     if isinstance(error, ConfigKeyError | ConfigAttributeError):
         parent = error.parent_node
-        if not dataclasses.is_dataclass(error.object_type):
-            return _not_in_mapping(key, parent)
+        if key.startswith("backends.") and not dataclasses.is_dataclass(error.object_type):
+            name, chosen = key.split(".")[1], ", ".join(map(str, parent))
+            return f"{key} is not among the chosen backends ({chosen}); add {name} to backend=[…]."
         return unknown_key(key, [str(name) for name in parent if name != "hydra"])
     if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", reason):
         return f"{key} must be {_KINDS.get(wrong[2], wrong[2])}, not {wrong[1]}."
@@ -129,30 +125,3 @@ def unknown_key(key: str, names: list[str]) -> str:
     listed = f"{parent or 'the top level'} has {', '.join(names)}."
     remedy = did_you_mean(last, names, otherwise=listed, prefix=key[: -len(last)])
     return f"{key} is not a key of the configuration; {remedy}"
-
-
-def _not_in_mapping(key: str, mapping: Any) -> str:
-    if key.startswith("backends."):
-        chosen = ", ".join(map(str, mapping))
-        name = key.split(".")[1]
-        return f"{key} is not among the chosen backends ({chosen}); add {name} to backend=[…]."
-    return f"{key} is not set so far; write +{key}=… to add it."
-
-
-def not_a_choice(group: str, choice: str, choices: Iterable[str]) -> str:
-    """Return the sentence about a choice that its group does not have."""
-    known = [*choices]
-    listed = f"choose from: {', '.join(known) or 'none'}"
-    return str(
-        UserError(
-            f"{group}={choice} does not exist", did_you_mean(choice, known, otherwise=listed, likeness=0.8)
-        )
-    )
-
-
-def choices_of(group: str, overrides: Sequence[str]) -> list[str]:
-    """Return the choices of a group, those in the user's own folders included."""
-    searchpath = [text for text in overrides if text.startswith("hydra.searchpath=")]
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        loader = GlobalHydra.instance().config_loader()
-        return list(loader.get_group_options(group, config_name="config", overrides=searchpath))

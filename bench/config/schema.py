@@ -7,7 +7,7 @@ refuses what is impossible in itself; `Config` refuses what the parts make of ea
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bench.config import choices, python_docs
 from bench.config.backend import Backend
@@ -40,6 +40,7 @@ class Config:
     attention: str = one_of(*choices.ATTENTIONS)
     checkpointing: bool
     seed: int = at_least(0, most=2**32 - 1, why="seeds are numbers of 32 bits")
+    searchpath: list[str] = field(default_factory=list)  # follows from hydra.searchpath
     machine: str  # the name of this machine's folder
     study: str  # the folder in it: why the comparison is made
     results_dir: str

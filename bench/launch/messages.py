@@ -80,6 +80,9 @@ class BlockTimed(PhaseFigures, frozen=True, kw_only=True):
     """A block of steps was taken."""
 
     losses: list[float]  # of every step, those before the timed ones included; NaN is possible
+    micro_batches: int  # that were trained, counted as they came from the feed; so are the next two
+    samples: int
+    tokens: int | None  # padding included; None where the batches have none
     loader_seconds: float | None  # that the rank waited for batches; None if they were there
     loss_scale: float | None  # at the end; None if the loss is not scaled
     skipped_steps: int | None  # since gradients overflowed; None if the loss is not scaled

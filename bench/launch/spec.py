@@ -28,9 +28,9 @@ class WorkerSpec:
     precision: Precision
     attention: str
     checkpointing: bool
-    micro_batch: int
+    micro_batch: int  # samples of each rank, as the comparison has it; so is the next
     grad_accum: int
-    accumulate: int  # parts that each of the comparison's micro-batches is trained in
+    accumulate: int  # parts that each of these micro-batches is trained in
     seq_len: int | None
     seed: int
     dropout: bool
@@ -50,6 +50,16 @@ class WorkerSpec:
     initial_scale: float = INITIAL_SCALE  # of the loss in fp16
     growth_steps: int = GROWTH_STEPS  # without an overflow, after which that scale doubles
     nnodes: int = 1  # with several, rank 0 alone has that file, and sends its content to the others
+
+    @property
+    def passes(self) -> int:
+        """Forward and backward passes of a step."""
+        return self.grad_accum * self.accumulate
+
+    @property
+    def samples_per_pass(self) -> int:
+        """Samples of a rank in each of them."""
+        return self.micro_batch // self.accumulate
 
     @property
     def scales_loss(self) -> bool:

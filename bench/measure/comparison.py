@@ -65,7 +65,6 @@ class ComparisonOutcome:
 def measure_comparison(
     config: Config,
     stem: str,
-    overrides: Sequence[str],
     show_verdict: Callable[[ComparisonOutcome], None] | None = None,
 ) -> ComparisonOutcome:
     """Measure one comparison and write its results file.
@@ -73,7 +72,6 @@ def measure_comparison(
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        overrides: of Hydra, that make this comparison again, for the record.
         show_verdict: is called before the backends are profiled, which comes last and changes no verdict.
 
     Raises:
@@ -88,9 +86,7 @@ def measure_comparison(
         locked(folder / "runs" / stem, stem),
         connected_nodes(config, bar.print_line) as nodes,
     ):
-        comparison = Comparison(
-            config, stem, overrides=overrides, bar=bar, nodes=nodes, show_verdict=show_verdict
-        )
+        comparison = Comparison(config, stem, bar=bar, nodes=nodes, show_verdict=show_verdict)
         with leaving_the_ranks_cores(comparison.shared.plan.cores), bar:
             comparison.measure()
     return comparison.outcome()
@@ -100,7 +96,7 @@ class Comparison:
     """Makes what the stages share, and the stages that are wanted; runs one after the other.
 
     Args:
-        config, stem, overrides, show_verdict: as of `measure_comparison`.
+        config, stem, show_verdict: as of `measure_comparison`.
         start_group: starts a worker group; tests give their own.
         look: at what other processes do on the ranks' cores; tests give their own.
         clock: seconds, for the cap of `measure.until`.
@@ -116,7 +112,6 @@ class Comparison:
         config: Config,
         stem: str,
         *,
-        overrides: Sequence[str] = (),
         start_group: Callable[..., Group] = Group,
         look: Look | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -138,7 +133,7 @@ class Comparison:
         )
         ours = frozenset(itertools.chain(*cores))
         look = look or partial(look_at_others, ours)
-        plan = resolve(config, stem, overrides, gpus=gpus, cores=cores)
+        plan = resolve(config, stem, gpus=gpus, cores=cores)
         self._first_words = [
             describe_reference(plan.reference, list(plan.backends)),
             _describe_first_use(config, gpus),

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 
@@ -11,8 +12,9 @@ from rich.console import Console
 from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
 from bench.analysis.comparison_results import ComparisonResults
 from bench.closing import WIDTH, print_closing, this_python
+from bench.config.differences import overrides_of
 from bench.config.naming import DEFAULT_STACK, command_with
-from bench.config.overrides import replace_override
+from bench.config.schema import Config
 from bench.errors import PASSED
 from bench.report.content.answer import sentence_of_comparison
 from bench.report.content.collection import ReportedComparison
@@ -68,22 +70,21 @@ def print_verdict(comparison: ReportedComparison) -> None:
 
 
 def print_rest(
-    comparison: ReportedComparison, files: Sequence[Path], overrides: Sequence[str], *, profiled: bool
+    comparison: ReportedComparison, files: Sequence[Path], config: Config, *, profiled: bool
 ) -> None:
     """Print where the time goes, as far as that is known, the files, results first, and the next command."""
-    command, purpose = suggest(comparison, files[0], overrides, profiled=profiled)
+    command, purpose = suggest(comparison, files[0], config, profiled=profiled)
     for line in group_notes(certain_parts(comparison.breakdowns, comparison.summaries)):
         print(fill(line, WIDTH, subsequent_indent="  "))
     print_closing("", files=files, next_command=command, purpose=purpose)
 
 
 def suggest(
-    comparison: ReportedComparison, results: Path, overrides: Sequence[str], *, profiled: bool = True
+    comparison: ReportedComparison, results: Path, config: Config, *, profiled: bool = True
 ) -> tuple[str, str]:
     """The command to type next, and what for.
 
-    The overrides are those that it was measured with, where its files lie among them; `profiled` says
-    whether its backends were profiled, as far as they can be.
+    `profiled` says whether its backends were profiled, as far as they can be.
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
     base, others = comparison.base, {summary.status for summary in comparison.others}
@@ -91,15 +92,17 @@ def suggest(
         other_stack = "" if stacks.own() == DEFAULT_STACK else f" STACK={stacks.own()}"
         return f"make doctor{other_stack}", "what can run on this machine"
     if "oom" in failed and (half := int(comparison.rows["micro_batch"].max()) // 2):
-        again = replace_override(overrides, f"micro_batch={half}")
-        return re.sub("^python ", f"{this_python()} ", command_with(again, stacks.own())), "needs less memory"
+        places = [each for each in overrides_of(config, places=True) if not each.startswith("micro_batch=")]
+        line = command_with([*places, f"micro_batch={half}"], stacks.own())
+        return re.sub("^python ", f"{this_python()} ", line), "needs less memory"
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
     verdicts = {outcome.verdict for _, outcome in _outcomes(comparison)}
     if spoiled or verdicts & {INCONCLUSIVE, ONE_LAUNCH}:
         made = count_launches(comparison.rows)
-        more = f"measure.launches={max(FEWEST_LAUNCHES, (3 if spoiled else 2) * made)}"
-        again = replace_override(replace_override(overrides, more), "resume=true")
-        command = re.sub("^python ", f"{this_python()} ", command_with(again, stacks.own()))
+        more = max(FEWEST_LAUNCHES, (3 if spoiled else 2) * made)
+        again = replace(config, resume=True, measure=replace(config.measure, launches=more))
+        line = command_with(overrides_of(again, places=True), stacks.own())
+        command = re.sub("^python ", f"{this_python()} ", line)
         if spoiled:
             return command, "first end the other processes; then this adds launches"
         return command, "adds launches, to decide what is inconclusive"

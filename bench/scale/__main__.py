@@ -7,6 +7,7 @@ that `python -m bench.sweeps scale` has counted, and writes scale.md and scale.s
 Exit status: 0; 1 if the disk takes no more; 2 if the command line is wrong.
 """
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,8 +32,6 @@ def _predict(settings: Sequence[str], out: Path | None) -> int:
     # Not for --help, which should take no time.
     from rich.console import Console
 
-    from bench.config.overrides import last_values
-    from bench.config.own import choose_own
     from bench.config.sizes import PUBLISHED
     from bench.report.files import RENDERED
     from bench.report.render.markdown import render_markdown
@@ -45,7 +44,8 @@ def _predict(settings: Sequence[str], out: Path | None) -> int:
     from bench.scale.predict import precisions_of, predict
 
     named = [setting.partition("=")[2] for setting in settings if setting.startswith("topology=")]
-    if len(named) != 1 or "model" not in last_values(choose_own(settings)):
+    models = [setting for setting in settings if re.match(r"[+]*model(\.pretrained|\.module)?=", setting)]
+    if len(named) != 1 or not models:
         raise UserError(
             "make scale needs a model and one topology",
             f"such as MODEL=bert-large TOPOLOGY={topologies.names()[0]}; "

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.config.overrides import last_values
 from bench.results import csv_files
 from bench.results.collectives import Collective, sent_bytes
 from bench.results.machines import list_study
@@ -17,7 +16,7 @@ from bench.results.model_facts import ModelFacts
 from bench.results.side_files import COLLECTIVES
 from bench.scale.facts import facts_of
 from bench.scale.traffic import SHARDINGS, sent_in_a_step, traffic_of
-from bench.statistics.table_values import latest_overrides
+from bench.statistics.table_values import by_key, latest_overrides
 
 STUDY = "scale"  # of the comparisons whose collectives are read
 
@@ -64,8 +63,8 @@ def check_bytes(results: Path) -> list[CheckedBytes]:
 
 def _workload(rows: pd.DataFrame) -> tuple[str, ...]:
     """The overrides that decide the model's shapes."""
-    last = sorted(last_values(latest_overrides(rows)).items())
-    return tuple(f"{key}={value}" for key, value in last if key in SHAPES or key.startswith("model."))
+    settings = {"model": rows["model"].iloc[0]} | by_key(latest_overrides(rows))
+    return tuple(f"{k}={v}" for k, v in sorted(settings.items()) if k in SHAPES or k.startswith("model."))
 
 
 def _points(rows: pd.DataFrame, collectives: pd.DataFrame, facts: ModelFacts) -> Iterator[CheckedBytes]:

@@ -28,7 +28,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
     """
     of_shapes = ["device=cpu", "device.world_size=1", "device.threads=1", "backend=[pytorch]"]
     config = compose([*overrides, *of_shapes, *([f"micro_batch={micro_batch}"] if micro_batch else [])])
-    plan = resolve(config, "facts", overrides, gpus=[], cores=[(0,)])
+    plan = resolve(config, "facts", gpus=[], cores=[(0,)])
     (backend,) = plan.backends.values()
     spec = backend.spec
     if spec.precision.name == "fp16":  # as large; some models look into fp16 activations for overflows

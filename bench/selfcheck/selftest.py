@@ -172,7 +172,7 @@ def _measure_rows(line: Sequence[str], stem: str, raw: Path) -> pd.DataFrame:
     config = dataclasses.replace(compose(line), results_dir=str(raw))
     check_and_name(config)
     config = dataclasses.replace(config, resume=_is_interrupted(raw / f"{stem}.csv", config))
-    outcome = measure_comparison(config, stem, line)
+    outcome = measure_comparison(config, stem)
     rows = csv_files.read(outcome.csv)
     if not rows["status"].isin(["ok", "invalid"]).all():
         raise UserError(f"the self-test cannot go on: {'; '.join(outcome.failures)}")

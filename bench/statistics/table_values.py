@@ -1,12 +1,12 @@
 """What the table of a comparison says: values of columns, how it was measured."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
-from bench.config.overrides import last_values
 from bench.results.column_arrays import ColumnArrays
 
 OTHER_THAN_PUBLISHED = ("mini", "changed")
@@ -47,6 +47,11 @@ def latest_overrides(rows: pd.DataFrame) -> list[str]:
     return [str(override) for override in json.loads(rows["overrides"].iloc[-1])]
 
 
+def by_key(overrides: Iterable[str]) -> dict[str, str]:
+    """The values of overrides."""
+    return {key: value for key, _, value in (override.partition("=") for override in overrides)}
+
+
 def stopped_by_width(*tables: pd.DataFrame | ColumnArrays) -> bool:
     """Whether intervals may have decided the number of launches of any of these comparisons.
 
@@ -58,4 +63,4 @@ def stopped_by_width(*tables: pd.DataFrame | ColumnArrays) -> bool:
 def launches_were_added(rows: pd.DataFrame | ColumnArrays) -> bool:
     """Whether a run with another `measure.launches` went on with a comparison."""
     overrides = map(json.loads, set(rows["overrides"]))
-    return len({last_values(each).get("measure.launches") for each in overrides}) > 1
+    return len({by_key(each).get("measure.launches") for each in overrides}) > 1

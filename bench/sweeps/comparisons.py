@@ -31,7 +31,6 @@ class PlannedComparison:
     expected_s: float  # the seconds that it may take; 0 if the plan does not say
     config: Config  # checked against this machine
     stem: str  # the name of its results file without the ending
-    overrides: list[str]  # of Hydra, that measure it alone
 
     @property
     def csv(self) -> Path:
@@ -79,8 +78,7 @@ def _comparisons_of(part: PlanPart, plan: Plan, overrides: Sequence[str]) -> Ite
             part=part.name,
             expected_s=part.expected_by_model.get(model, part.expected_s),
             config=config,
-            stem=check_and_name(config, line),
-            overrides=line,
+            stem=check_and_name(config),
         )
 
 

@@ -4,14 +4,13 @@ Layers are left out, never width: the layers are where a large model's time goes
 fast its matrix products are. What is predicted here is announced; the results say what came of it.
 """
 
-import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from bench.config import layers
 from bench.config.compose import compose
+from bench.config.differences import overrides_of
 from bench.config.model import Model
 from bench.config.schema import Config
 from bench.config.sizes import PUBLISHED
@@ -92,15 +91,14 @@ class TrialFailed(UserError):
     """A model that this machine cannot even try."""
 
 
-def train_shortly(line: Sequence[str], results_dir: Path) -> ModelTrial:
-    """Train eager PyTorch for a few steps; what that has shown. Else TrialFailed.
+def train_shortly(config: Config, results_dir: Path) -> ModelTrial:
+    """Train eager PyTorch with few layers for a few steps; what that has shown. Else TrialFailed.
 
-    `SHORT` comes after the overrides of `line`. The trial's folder lies in `results_dir`.
+    The trial's folder lies in `results_dir`.
     """
-    whole = [*line, *SHORT]
-    config = dataclasses.replace(compose(whole), results_dir=str(results_dir / FOLDER))
-    stem = check_and_name(config, whole)
-    table = csv_files.read(measure_comparison(config, stem, whole).csv)
+    size = f"model.size={trial_size(config.model)}"
+    config = compose([*overrides_of(config), size, *SHORT, f"results_dir={results_dir / FOLDER}"])
+    table = csv_files.read(measure_comparison(config, check_and_name(config)).csv)
     timed = table[table["round"].notna()]  # invalid blocks, too: others on the cores only make it longer
     if timed.empty:
         failed = table.iloc[-1]

@@ -10,13 +10,14 @@ import msgspec
 from rich.console import Console
 
 from bench.config.compose import compose
+from bench.config.identity import config_hash
 from bench.config.schema import Config
 from bench.config.sizes import PUBLISHED
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.identity import name_processor
 from bench.machine.processor import describe_processor
 from bench.results.atomic import write_atomically
-from bench.sweeps.fit import ModelTrial, SizeChoice, TrialFailed, choose, train_shortly, trial_size
+from bench.sweeps.fit import ModelTrial, SizeChoice, TrialFailed, choose, train_shortly
 from bench.sweeps.plan_file import Fit, Plan, PlanPart
 
 FILE = "choices.json"
@@ -26,7 +27,7 @@ FILE = "choices.json"
 class ChosenModel(msgspec.Struct, frozen=True, kw_only=True):
     """One model of a plan on one machine."""
 
-    overrides: list[str]  # under which the trial ran; others need another trial
+    config_hash: str  # of the configuration whose trial it was; another needs another trial
     trial: ModelTrial  # what it has shown
     choice: SizeChoice  # what is measured
 
@@ -65,9 +66,7 @@ class UnsizedModel:
     """A model that is to be measured, of a size that is still to be chosen."""
 
     model: str
-    line: list[str]  # the overrides of its comparison, but for the size
-    common: list[str]  # those of the whole plan
-    config: Config  # what they are composed into
+    config: Config  # of its comparison, but for the size
 
 
 @dataclass
@@ -81,7 +80,7 @@ class Fitting:
     _: KW_ONLY
     seconds: float  # that the call may take, the trials included
     say: Callable[[str], None]  # prints a line
-    trial: Callable[[Sequence[str], Path], ModelTrial] = train_shortly  # tests give their own
+    trial: Callable[[Config, Path], ModelTrial] = train_shortly  # tests give their own
     clock: Callable[[], float] = time.monotonic  # seconds; tests give their own
 
     def __post_init__(self) -> None:
@@ -122,9 +121,8 @@ class Fitting:
                 trials[candidate.model] = known.trial
                 continue
             self.say(f"trial of {candidate.model}, {number} of {len(self.candidates)}")
-            size = f"model.size={trial_size(candidate.config.model)}"
             try:
-                trial = self.trial([*candidate.common, *candidate.line, size], self._results)
+                trial = self.trial(candidate.config, self._results)
             except TrialFailed as error:
                 self.unmeasured[candidate.model] = str(error)
                 continue
@@ -134,10 +132,10 @@ class Fitting:
 
     def _known(self, candidate: UnsizedModel) -> ChosenModel | None:
         known = self.choices.models.get(candidate.model)
-        return known if known is not None and known.overrides == candidate.line else None
+        return known if known is not None and known.config_hash == config_hash(candidate.config) else None
 
     def _keep(self, candidate: UnsizedModel, trial: ModelTrial, choice: SizeChoice) -> None:
-        chosen = ChosenModel(overrides=candidate.line, trial=trial, choice=choice)
+        chosen = ChosenModel(config_hash=config_hash(candidate.config), trial=trial, choice=choice)
         models = {**self.choices.models, candidate.model: chosen}
         self.choices = msgspec.structs.replace(self.choices, models=models)
         text = msgspec.json.format(msgspec.json.encode(self.choices), indent=1).decode()
@@ -151,8 +149,8 @@ def _choose(candidate: UnsizedModel, trial: ModelTrial, *, seconds: float) -> Si
 def _candidate(plan: Plan, fit: Fit, part: PlanPart, model: str, overrides: Sequence[str]) -> UnsizedModel:
     backends = plan.backend_overrides(overrides)
     particular = [*part.overrides_by_model.get(model, []), *fit.by_model.get(model, [])]
-    line = [f"model={model}", *backends, *fit.overrides, *part.overrides, *particular, *overrides]
-    return UnsizedModel(model=model, line=line, common=plan.common, config=compose([*plan.common, *line]))
+    line = [*plan.common, f"model={model}", *backends, *fit.overrides, *part.overrides]
+    return UnsizedModel(model=model, config=compose([*line, *particular, *overrides]))
 
 
 def _fitted(fit: Fit, part: PlanPart, fitting: Fitting) -> PlanPart:

@@ -95,7 +95,7 @@ class Sweep:
                 with interrupted_after(remaining):
                     skip = self.plan.skip_complete
                     config = config_to_measure(comparison) if skip else comparison.config
-                    measure_comparison(config, comparison.stem, comparison.overrides)
+                    measure_comparison(config, comparison.stem)
             except OutOfTime:
                 self._say(f"stopped in time: {comparison.csv} keeps its complete rounds")
                 break

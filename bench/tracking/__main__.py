@@ -7,6 +7,7 @@ Exit status: 0 all logged, 1 some were not, 2 the command line is wrong or a lib
 """
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +16,6 @@ from pathlib import Path
 
 from bench.closing import command_parser, run_command
 from bench.config.compose import compose
-from bench.config.overrides import is_about_trackers
 from bench.errors import UserError
 from bench.measure.plan.preflight import check_trackers
 from bench.report.content.collection import read_comparison
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _log(words: Sequence[str]) -> int:
-    files = [Path(word) for word in words if not is_about_trackers(word)]
-    config = compose([word for word in words if is_about_trackers(word)])
+    settings = [word for word in words if re.match(r"[+]*track[.=]", word)]
+    files, config = [Path(word) for word in words if word not in settings], compose(settings)
     if not files or not config.track.names:
         lacking = "Nothing to log" if config.track.names else "No tracker is chosen"
         raise UserError(lacking, "write python -m bench.tracking results/….csv track=mlflow")

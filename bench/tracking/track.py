@@ -1,6 +1,7 @@
 """Has a finished comparison logged by a process of its own, since trackers' clients may hang or crash."""
 
 import contextlib
+import dataclasses
 import os
 import shlex
 import signal
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.config.quoting import tracking_overrides
+from bench.config.differences import format_override
 from bench.config.track import Track
 from bench.setup.checkout import ROOT
 
@@ -24,6 +25,14 @@ def not_logged(name: str, reason: str, csv: Path) -> str:
     return f"{name} did not get the results ({reason}), {kept}; {again}."
 
 
+def settings_of(track: Track) -> list[str]:
+    """The overrides that choose these trackers and set them."""
+    chosen = {name: dataclasses.asdict(getattr(track, name)) for name in track.names}
+    settings = {f"track.{name}.{key}": value for name, of in chosen.items() for key, value in of.items()}
+    settings = {"track": track.names, "track.folder": track.folder} | settings
+    return [format_override(key, value) for key, value in settings.items()]
+
+
 def track(csv: Path, settings: Track, say: Callable[[str], object]) -> list[str]:
     """Log a finished comparison, by its results file, to the trackers that are wanted; say where it went.
 
@@ -33,7 +42,7 @@ def track(csv: Path, settings: Track, say: Callable[[str], object]) -> list[str]
     names, ended = settings.names, ""
     if not names:
         return []
-    words = [*COMMAND, str(csv), *tracking_overrides(settings)]
+    words = [*COMMAND, str(csv), *settings_of(settings)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True, env=variables)

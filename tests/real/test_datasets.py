@@ -1,12 +1,15 @@
 """Every task's preparation of a real dataset, and the loader that makes batches of it."""
 
 import dataclasses
+import gzip
 import itertools
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -304,6 +307,43 @@ def test_tokens_are_found_again_and_changed_data_is_seen(tmp_path: Path, cache: 
     assert len(kept()) == 2
     local_data.lines(tmp_path / "theirs", [{"text": "a dog"}] * 3)
     assert len(prepared(tmp_path, "masked-lm", **places).samples) == 3
+
+
+def rewrite(place: Path, change: Callable[[], object]) -> None:
+    """Change files and keep their times, as `cp -p`, `rsync -t` and tar do."""
+    before = {path: path.stat() for path in [place, *place.rglob("*")] if path.is_file()}
+    change()
+    for path, stat in before.items():
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def save(place: Path, texts: list[str]) -> None:
+    """Write texts with labels in the form that the place's name asks for; a saved dataset keeps its name."""
+    rows = datasets.Dataset.from_dict({"text": texts, "label": [len(text) % 2 for text in texts]})
+    if place.suffix == ".gz":
+        place.write_bytes(gzip.compress(rows.to_pandas().to_csv(index=False).encode(), mtime=0))
+    elif place.suffix == ".csv":
+        rows.to_csv(str(place))
+    elif place.suffix == ".zip":
+        place.parent.mkdir(exist_ok=True)
+        with zipfile.ZipFile(place, "w") as archive:
+            archive.writestr("train.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        shutil.rmtree(place, ignore_errors=True)
+        rows._fingerprint = "same"
+        rows.save_to_disk(str(place))
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "folder/rows.zip", "saved"])
+def test_files_that_are_changed_and_keep_their_time_give_their_new_rows(tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    path = place.parent if place.suffix == ".zip" else place
+    seen = []
+    for texts in (["the cat"] * 3, ["a small dog"] * 3):
+        rewrite(tmp_path, lambda texts=texts: save(place, texts))  # type: ignore[misc]
+        made = batch(prepared(tmp_path, "sequence-classification", path=str(path)), 0, 1, 2)
+        seen.append((words(made["input_ids"][0]), made["labels"].tolist()))
+    assert seen == [("[CLS] the cat [SEP]", [1, 1, 1]), ("[CLS] a small dog [SEP]", [1, 1, 1])]
 
 
 # The order and the loader

@@ -180,7 +180,7 @@ def test_a_tracker_that_fails_costs_the_exit_status_and_no_result(
     done = measuring.ComparisonOutcome(csv=results, failures=["a launch failed"])
     monkeypatch.setattr(measuring, "measure_comparison", lambda *_: done)
     before = results.read_bytes()
-    first, second = program.measure_and_report(config, results.stem, "make bench")
+    first, second = program.measure_and_report(config, results.stem)
     assert first == "a launch failed"
     assert second.startswith(
         "wandb did not get the results (its process ended with 1: no luck), which are kept"

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class Campaign:
             )
         )
 
-    def measure(self, config: Config, stem: str, overrides: Sequence[str]) -> None:
+    def measure(self, config: Config, stem: str) -> None:
         self.asked.append((stem, config.resume))
         self.course(config, stem)
         self.write(config, stem)
@@ -259,7 +259,7 @@ def test_a_mistake_is_refused_before_any_work(
 
 @pytest.mark.slow
 def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparisons, "check_and_name", lambda config, line: file_stem(config, "h100", line))
+    monkeypatch.setattr(comparisons, "check_and_name", lambda config: file_stem(config, "h100"))
     plan = load_plan("gpu-campaign")
     found = plan_comparisons(plan, plan.parts, ["device.world_size=1"])
     assert plan.skip_complete

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from bench.__main__ import measure_and_report
-from bench.config.naming import repeat_command
+from bench.config.differences import overrides_of
+from bench.config.naming import command_with
 from bench.launch.messages import TimeBlock
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
@@ -348,6 +349,23 @@ def test_a_loss_that_is_not_finite_in_a_timed_block_has_diverged(tmp_path: Path)
     assert len(run.rows) == 12 + 2
 
 
+@pytest.mark.parametrize(
+    ("place", "figures", "words"),
+    [
+        ((1, 5), {"samples": 40}, "rank 1 trained 40 samples in "),
+        ((0, None), {"tokens": 7}, "rank 0 trained 7 tokens in 1 steps"),
+        ((1, None), {"micro_batches": 1}, "rank 1 trained 1 micro-batches in 1 steps"),
+    ],
+)
+def test_a_row_whose_ranks_trained_another_batch_is_invalid(
+    place: tuple[int, int | None], figures: dict[str, int], words: str, tmp_path: Path
+) -> None:
+    last = Simulated(tmp_path, {"ortmodule": {"trained": {place: figures}}}).of("ortmodule")[-1]
+    assert last["status"] == "invalid"
+    assert words in last["message"]
+    assert f"micro_batch={last['micro_batch']} " in last["message"]
+
+
 def test_with_one_resident_group_launches_run_there_and_back(tmp_path: Path) -> None:
     run = Simulated(tmp_path, resident="one")
     assert run.failures == []
@@ -516,12 +534,13 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
             config, stem, start_group=cast(Any, starter(scripts, [])), **given
         ),
     )
-    failures = measure_and_report(a_config(tmp_path), "m-cpux2", ["seed=3", "resume=true"])
+    config = a_config(tmp_path)
+    failures = measure_and_report(config, "m-cpux2")
     assert failures == ["ortmodule, launch 2/2: timeout: too slow"]
     with (tmp_path / "results" / "m-cpux2.csv").open(encoding="utf-8", newline="") as file:
         first = next(csv.DictReader(file))
-    assert first["overrides"] == '["seed=3"]'
-    assert first["command"] == repeat_command(["seed=3"], stacks.own())
+    assert json.loads(first["overrides"]) == overrides_of(config)
+    assert first["command"] == command_with(overrides_of(config), stacks.own())
     written = {path.name for path in (tmp_path / "reports").iterdir()}
     assert written >= {"index.md", "index.html", "speedup.svg"}
     block = capsys.readouterr().out

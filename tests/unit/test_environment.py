@@ -1,6 +1,7 @@
 """What is in an environment and its hash, and what is not."""
 
 import dataclasses
+import os
 import subprocess
 from pathlib import Path
 
@@ -84,6 +85,24 @@ def test_other_weights_in_the_folder_are_another_configuration(tmp_path: Path) -
     first = identity.config_hash(config)
     (tmp_path / "weights" / "model.safetensors").write_bytes(b"2")
     assert len({without, first, identity.config_hash(config)}) == 3
+
+
+@pytest.mark.parametrize("name", ["a/1.png", "processor.model", "rows.csv.gz"])
+def test_a_file_of_the_same_size_and_time_with_other_content_is_another_configuration(
+    tmp_path: Path, name: str
+) -> None:
+    config = a_config(tmp_path)
+    place = tmp_path / "data" / name
+    place.parent.mkdir(parents=True)
+    hashes = set()
+    for content in (b"1", b"2"):
+        place.write_bytes(content)
+        os.utime(place, (1e9, 1e9))
+        for key in ("path", "processor"):
+            setattr(config.data, key, str(tmp_path / "data"))
+            hashes.add(identity.config_hash(config))
+            setattr(config.data, key, None)
+    assert len(hashes) == 4
 
 
 def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +132,16 @@ class Machine:
         self.tried: list[str] = []
         self.failing: set[str] = set()
 
-    def run(self, line: Sequence[str], results: Path) -> ModelTrial:
-        model = next(one.removeprefix("model=") for one in line if one.startswith("model="))
+    def run(self, config: Config, results: Path) -> ModelTrial:
+        model = config.model.name
         self.tried.append(model)
         if model in self.failing:
             raise TrialFailed("the trial ended as oom: out of memory")
         return TRIAL
 
     def candidate(self, model: str, *more: str) -> UnsizedModel:
-        common = [f"results_dir={self.folder}", "device=cpu", "measure.resident=one", *more]
-        line = [f"model={model}"]
-        return UnsizedModel(model=model, line=line, common=common, config=compose([*common, *line]))
+        common = [f"results_dir={self.folder}", "device=cpu", "measure.resident=one"]
+        return UnsizedModel(model=model, config=compose([*common, f"model={model}", *more]))
 
     def fit(self, *models: str, seconds: float = 3600) -> Fitting:
         fitting = Fitting(

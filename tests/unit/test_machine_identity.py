@@ -111,7 +111,7 @@ def test_a_comparison_says_whose_folder_it_is_in(
     monkeypatch.setattr(comparison, "Comparison", stop)
     config = replace(a_config(tmp_path), results_dir=str(tmp_path / folder))
     with pytest.raises(Stopped):
-        comparison.measure_comparison(config, "m-cpux2", [])
+        comparison.measure_comparison(config, "m-cpux2")
     assert (tmp_path / "results" / "mine" / "machine.json").exists() is says
     assert not (tmp_path / "machine.json").exists()
 

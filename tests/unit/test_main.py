@@ -1,12 +1,12 @@
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bench import __main__ as program
-from bench.config.compose import compose
+from bench.config.differences import overrides_of
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import processor
@@ -29,15 +29,11 @@ class FakeCoordinator:
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
         self.stems: list[str] = []
-        self.overrides: list[Sequence[str]] = []
         self.configs: list[Config] = []
         self.in_sweep: list[bool] = []
         self.full_error: list[str | None] = []
 
-    def measure_and_report(
-        self, config: Config, stem: str, overrides: Sequence[str], *, in_sweep: bool
-    ) -> list[str]:
-        self.overrides.append(overrides)
+    def measure_and_report(self, config: Config, stem: str, *, in_sweep: bool) -> list[str]:
         self.in_sweep.append(in_sweep)
         self.configs.append(config)
         self.stems.append(stem)
@@ -75,8 +71,6 @@ def test_a_run_without_trouble_ends_with_0_and_says_nothing(
 ) -> None:
     assert run("seed=3") == 0
     assert [stem[:-5] for stem in coordinator.stems] == [f"bert-mini-cpux2-seed-3{ELSEWHERE}"]
-    (overrides,) = coordinator.overrides
-    assert "seed=3" in overrides
     assert coordinator.configs[0].seed == 3
     assert coordinator.in_sweep == [False]
     assert capfd.readouterr() == ("", "")
@@ -104,9 +98,9 @@ def test_a_choice_in_a_folder_of_the_user_s_is_measured_with_the_path_to_it(
     (tmp_path / "my/measure").mkdir(parents=True)
     (tmp_path / "my/measure/mine.yaml").write_text("defaults: [quick]\nlaunches: 7\n")
     assert run("measure=mine", "hydra.searchpath=[file://my]", "hydra.verbose=false") == 0
-    (overrides,) = coordinator.overrides
-    assert overrides[:2] == ["hydra.searchpath=[file://my]", "measure=mine"]
-    assert compose(overrides).measure.launches == 7
+    (config,) = coordinator.configs
+    assert config.searchpath == ["file://my"]
+    assert config.measure.launches == 7
 
 
 def test_launches_that_were_not_ok_are_listed_and_end_with_1(
@@ -228,13 +222,14 @@ def test_a_path_is_what_was_typed(run: Run, coordinator: FakeCoordinator, overri
     assert (config.results_dir, config.reports_dir, config.study) == (path, "bücher", "1_0")
 
 
-def test_a_sweep_records_a_colon_and_a_space_as_they_were_typed(
+def test_a_sweep_measures_and_records_a_colon_and_a_space_as_they_were_typed(
     run: Run, coordinator: FakeCoordinator
 ) -> None:
-    given = ["results_dir=my folder:b", r'reports_dir="c\:d"']
-    assert run("--multirun", *given, "seed=1,2") == 0
-    for seed, words in enumerate(coordinator.overrides, 1):
-        assert [*words][:3] == [*given, f"seed={seed}"]
+    given = ["model=gpt2", "model.size=layers:2,layers:3", "results_dir=my folder:b", r'reports_dir="c\:d"']
+    assert run("--multirun", *given) == 0
+    for layers, config in enumerate(coordinator.configs, 2):
+        assert (config.results_dir, config.reports_dir) == ("my folder:b", r"c\:d")
+        assert f"model.size=layers:{layers}" in overrides_of(config)
 
 
 def test_other_texts_may_have_any_character_too_and_a_sweep_has_several(

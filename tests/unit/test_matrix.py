@@ -3,13 +3,13 @@
 import csv
 import dataclasses
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.config.overrides import repeatable
+from bench.config.compose import compose
+from bench.config.differences import overrides_of
 from bench.config.schema import Config
 from bench.measure.plan import preflight
 from bench.report import __main__ as report_command
@@ -119,7 +119,6 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
     alike: dict[str, Any] = {"launch": 0, "blocks": (), "setup": None, "first_step": None, "warm_up": ()}
     shape: dict[str, Any] = {
         "comparison": "gpt2-cpux2-choices",
-        "overrides": ("experiment=choices", "model=gpt2"),
         "workload": workload(model="gpt2", size="mini"),
     }
     write_records(
@@ -127,7 +126,13 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
         [
             record("pytorch", status="untimed", loss_difference=0.0, **alike, **shape),
             record(
-                "compile@modern", status="untimed", loss_difference=8e-8, engine="compile", **alike, **shape
+                "compile@modern",
+                status="untimed",
+                loss_difference=8e-8,
+                engine="compile",
+                stack="modern",
+                **alike,
+                **shape,
             ),
             failed("pytorch_fsdp2", "unsupported", "needs a CUDA device", launch=0, **shape),
         ],
@@ -136,11 +141,11 @@ def test_untimed_choices_have_a_table_of_their_own(folder: Path) -> None:
     assert "pytorch: untimed" not in own_page, "the table says it, and there is no more to say"
     assert "unsupported: needs a CUDA device" in own_page
     page = page_of(folder)
-    assert "- **compile** trains 1 of 1 models\n" in page
+    assert "- **compile** of the modern stack trains 1 of 1 models from the reference's weights\n" in page
     assert "| gpt2 | masked-lm | ok | ok 1.25×, 1e-06 |" in page, "the table of models is as it was"
     _, choices = page.split("## Other engines")
     assert "| backend | what runs | gpt2 |" in choices
-    assert "| compile@modern | compile + adamw + ddp; ort stack | ok, 8e-08 |" in choices
+    assert "| compile@modern | compile + adamw + ddp; modern stack | ok, 8e-08 |" in choices
     assert "adamw + ddp; ort stack | **unsupported** (2) |" in choices
     rows = [row for row in table_of(folder) if row["model"] == "gpt2"]
     assert [(row["backend"], row["status"]) for row in rows] == [
@@ -178,8 +183,8 @@ def test_make_matrix_measures_every_model_once_in_mini(
 ) -> None:
     asked: list[tuple[str, str, list[str]]] = []
 
-    def measure(config: Config, stem: str, overrides: Sequence[str]) -> None:
-        asked.append((config.model.name, config.model.size, repeatable(overrides)))
+    def measure(config: Config, stem: str) -> None:
+        asked.append((config.model.name, config.model.size, overrides_of(config)))
         write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
     monkeypatch.setattr(runner, "measure_comparison", measure)
@@ -187,8 +192,9 @@ def test_make_matrix_measures_every_model_once_in_mini(
     assert sweeps.main(["matrix", "parts=models,choices", "device=cpu", *out]) == 0
     assert [name for name, _, _ in asked] == planned_models("models") + planned_models("choices")
     assert {size for _, size, _ in asked} == {"mini"}
-    assert asked[0][2] == ["study=matrix", "experiment=matrix", "model=bert-large", "device=cpu"]
-    assert asked[-1][2] == ["study=matrix", "experiment=choices", "model=whisper-small", "device=cpu"]
+    lines = [["experiment=matrix", "model=bert-large"], ["experiment=choices", "model=whisper-small"]]
+    for line, (_, _, overrides) in zip(lines, [asked[0], asked[-1]], strict=True):
+        assert overrides == overrides_of(compose(["study=matrix", "device=cpu", *line]))
     with (tmp_path / "reports" / SUPPORT_TABLE).open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(asked)
     assert (tmp_path / "reports" / "support.md").exists()
@@ -226,7 +232,7 @@ def test_a_plan_of_which_everything_is_measured_says_so(
 def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def measure(config: Config, stem: str, overrides: Sequence[str]) -> None:
+    def measure(config: Config, stem: str) -> None:
         asked.append(stem)
         write_records(Path(config.results_dir) / f"{stem}.csv", recorded(config.model.name))
 
@@ -234,10 +240,10 @@ def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     out = [f"results_dir={tmp_path / 'm'}", f"reports_dir={tmp_path / 'reports'}"]
     assert sweeps.main(["matrix", "device=cpu", "model=gpt2,t5-large", "seq_len=32", *out]) == 0
     assert [stem[:-5] for stem in asked] == [
-        "gpt2-cpux2-matrix-seq_len-32",
-        "t5-large-cpux2-matrix-seq_len-32",
-        "gpt2-cpux2-choices-seq_len-32",
-        "t5-large-cpux2-choices-seq_len-32",
+        "gpt2-cpux2-pytorch_zero1-mini-seq_len-32",
+        "t5-large-cpux2-pytorch_zero1-mini-seq_len-32",
+        "gpt2-cpux2-19-backends-parity-mini-seq_len-32",
+        "t5-large-cpux2-19-backends-parity-mini-seq_len-32",
     ]
 
 

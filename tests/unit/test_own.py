@@ -44,21 +44,6 @@ def refusal(*overrides: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "chosen"),
-    [
-        (["model.pretrained=a/b", "seed=1"], ["model=own", "model.pretrained=a/b", "seed=1"]),
-        (["-m", "++model.module=x.py:Net"], ["-m", "model=own", "++model.module=x.py:Net"]),
-        (["seed=1", "model.pretrained=a,b", "--cfg", "job"], None),
-        (["model=gpt2", "model.pretrained=a/b"], ["model=gpt2", "model.pretrained=a/b"]),
-        (["model.pretrained=null"], ["model.pretrained=null"]),
-    ],
-)
-def test_a_model_of_ones_own_is_chosen_unless_a_preset_is(given: list[str], chosen: list[str] | None) -> None:
-    expected = ["seed=1", "model=own", "model.pretrained=a,b", "--cfg", "job"] if chosen is None else chosen
-    assert own.choose_own(given) == expected
-
-
-@pytest.mark.parametrize(
     ("pretrained", "module", "name"),
     [
         ("some/where/my_model", None, "my_model"),
@@ -79,7 +64,7 @@ def test_a_folder_gives_the_name_and_the_task(tmp_path: Path) -> None:
     config = compose(overrides)
     assert (config.model.name, config.model.task) == ("tiny_bert", "masked-lm")
     assert (config.micro_batch, config.seq_len, config.model.source) == (8, 64, str(folder))
-    assert file_stem(config, "cpu", own.choose_own(overrides)).startswith("tiny_bert-cpux")
+    assert file_stem(config, "cpu").startswith("tiny_bert-cpux")
     assert compose([*overrides, "model.name=mine"]).model.name == "mine"
 
 
@@ -238,8 +223,9 @@ def test_a_size_within_a_part_contradicts_too() -> None:
 )
 def test_a_part_of_what_is_null_is_refused(override: str) -> None:
     assert refusal("model=bert-tiny", override) == (
-        "the command line sets a part of what is null here, such as model.lora of most models; write "
-        "the whole setting in a file of your own, as conf/model/llama-2-7b.yaml does."
+        "the command line sets a part of what is null here, such as model.lora of most models, or "
+        "track.mlflow without track=mlflow; choose it, or write the whole in a file of your own, as "
+        "conf/model/llama-2-7b.yaml does."
     )
 
 

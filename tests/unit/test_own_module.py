@@ -1,5 +1,8 @@
 """`model.module`: how a module of the user's own is named, found, hashed and combined with other settings."""
 
+import importlib
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +10,7 @@ import pytest
 from bench.config.choices import BEST_ATTENTION
 from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
-from bench.config.module_file import find_file, hash_code
+from bench.config.module_file import find_file, hash_code, keep_bytecode_of
 from bench.errors import UserError
 from bench.measure.plan.resolve import resolve
 
@@ -59,7 +62,7 @@ def test_the_rows_say_that_a_module_makes_its_own_batches(
     overrides: list[str], data: str, lengths: str
 ) -> None:
     config = compose([*overrides, "device=cpu", "device.world_size=1"])
-    plan = resolve(config, "name", overrides, gpus=[], cores=[(0,)])
+    plan = resolve(config, "name", gpus=[], cores=[(0,)])
     assert {(one.workload.data, one.workload.lengths) for one in plan.records.values()} == {(data, lengths)}
 
 
@@ -96,6 +99,29 @@ def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None
         hashes.append(config_hash(compose(["model.module=net.py:Net"])))
     assert hashes[0] == hashes[1]
     assert len({*hashes}) == 3
+
+
+@pytest.mark.parametrize(
+    ("where", "name"), [("net.py:N", "parts"), ("net:N", "parts"), ("own.net:N", "own.net")]
+)
+def test_code_that_is_changed_and_keeps_its_time_and_size_is_the_code_that_runs(
+    where: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = Path(f"{name.replace('.', '/')}.py")
+    file.parent.mkdir(exist_ok=True)
+    seen: list[int] = []
+    for keeps in (False, False, True, True):
+        file.write_text(f"WIDTH = {len(seen)}\n")
+        os.utime(file, (1e9, 1e9))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        if keeps:
+            keep_bytecode_of(where)
+        seen.append(importlib.import_module(name).WIDTH)
+    assert seen == [0, 0, 2, 3], "the second is what Python itself would take: bytecode of before"
 
 
 @pytest.mark.parametrize("name", ["net.py", "net"])

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.once
 
 
 def plan_of(config: Config) -> ComparisonPlan:
-    return resolve(config, "m-cpux2", "make bench", gpus=[], cores=[(0,), (1,)])
+    return resolve(config, "m-cpux2", gpus=[], cores=[(0,), (1,)])
 
 
 def test_the_environment_of_a_stack_is_described_once(
@@ -117,13 +117,14 @@ def test_what_a_backend_has_otherwise_reaches_its_ranks_and_its_record_alone(tmp
         "as the whole comparison would have it"
     )
     assert [name for name, spec in specs.items() if spec.checkpointing] == ["checkpointing"]
-    assert {name: (spec.micro_batch, spec.grad_accum, spec.accumulate) for name, spec in specs.items()} == {
+    assert {(spec.micro_batch, spec.grad_accum) for spec in specs.values()} == {(4, 2)}
+    assert {name: (spec.samples_per_pass, spec.passes, spec.accumulate) for name, spec in specs.items()} == {
         name: (1, 8, 4) if name == "accumulation" else (4, 2, 1) for name in specs
     }
     for name, spec in specs.items():
         workload = plan.records[name].workload
         assert (workload.precision, workload.checkpointing) == (spec.precision.name, spec.checkpointing)
-        assert (workload.micro_batch, workload.grad_accum) == (spec.micro_batch, spec.grad_accum)
+        assert (workload.micro_batch, workload.grad_accum) == (spec.samples_per_pass, spec.passes)
     recomputing = {
         name for name in plan.backends if "ORTMODULE_MEMORY_OPT_LEVEL" in variables_of(plan, name, timed(1))
     }

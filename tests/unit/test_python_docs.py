@@ -123,7 +123,7 @@ def test_windows_do_not_overlap_and_the_rest_is_left_out() -> None:
 def test_the_record_says_which_text_it_was(tmp_path: Path) -> None:
     config = a_config(tmp_path)
     config.data = Data(name="python_docs")
-    plan = resolve(config, "m-cpux2", "make bench", gpus=[], cores=[(0,), (1,)])
+    plan = resolve(config, "m-cpux2", gpus=[], cores=[(0,), (1,)])
     workload = plan.records["pytorch"].workload
     assert workload.data == f"python_docs:{python_docs.digest()}"
     assert (workload.loader, workload.lengths) == ("", ""), "its batches lie ready"

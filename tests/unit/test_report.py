@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from bench.analysis.steadiness.warnings import SteadinessWarning
+from bench.config.compose import compose
 from bench.report.build import render_report
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import ReportedComparison, read_comparison
@@ -288,7 +289,7 @@ def test_the_default_comparison_of_each_machine_fits_one_screen(
 ) -> None:
     shown, path = read_comparison(Path(file)), Path(file)
     print_verdict(shown)
-    print_rest(shown, [path, path], shown.overrides, profiled=True)
+    print_rest(shown, [path, path], compose(), profiled=True)
     assert len(capsys.readouterr().out.strip().splitlines()) <= MOST_LINES
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.config.compose import compose
+from bench.config.differences import overrides_of
 from bench.config.identity import config_hash
-from bench.config.naming import file_stem, repeat_command
-from bench.config.quoting import tracking_overrides
+from bench.config.naming import file_stem
 from bench.config.track import Mlflow, Tensorboard, Track, Wandb
 from bench.errors import UserError
 from bench.measure.plan import preflight
@@ -20,6 +20,7 @@ from bench.results.records import Record
 from bench.setup import stacks
 from bench.tracking.__main__ import main
 from bench.tracking.content import TrackedComparison, content_of
+from bench.tracking.track import settings_of
 from tests.support.configs import a_config
 from tests.support.factories import comparison, failed, two_backends
 from tests.support.result_files import write_records
@@ -48,11 +49,12 @@ def test_a_tracker_or_several_are_chosen_and_work_offline_unless_asked_otherwise
     ("override", "sentence"),
     [
         ("track=neptune", "track=neptune does not exist; choose from: mlflow, tensorboard, wandb."),
-        ("track=null", "track=null chooses nothing; leave it out, or write track=[]."),
         ("track.timeout_s=0", "track.timeout_s must be above 0, not 0.0."),
         (
             "track.mlflow.uri=http://127.0.0.1:5000",
-            "track.mlflow is not chosen; choose it with track=mlflow, or with track=[…] beside others.",
+            "the command line sets a part of what is null here, such as model.lora of most models, or "
+            "track.mlflow without track=mlflow; choose it, or write the whole in a file of your own, as "
+            "conf/model/llama-2-7b.yaml does.",
         ),
     ],
 )
@@ -73,8 +75,8 @@ def test_tracking_changes_neither_the_hash_nor_the_file_nor_the_command() -> Non
     overrides = ["track=[mlflow,wandb]", "track.mlflow.experiment=mine", "seed=3"]
     tracked, plain = compose(overrides), compose(["seed=3"])
     assert config_hash(tracked) == config_hash(plain)
-    assert file_stem(tracked, "cpu", overrides) == file_stem(plain, "cpu", ["seed=3"])
-    assert repeat_command(overrides) == repeat_command(["seed=3"])
+    assert file_stem(tracked, "cpu") == file_stem(plain, "cpu")
+    assert overrides_of(tracked) == overrides_of(plain)
 
 
 def test_a_missing_library_is_refused_with_the_command_that_installs_it(
@@ -106,7 +108,7 @@ def chosen(folder: Path) -> Track:
 
 def test_the_overrides_of_chosen_trackers_choose_the_same_again(tmp_path: Path) -> None:
     wanted = chosen(tmp_path / "a folder, with=signs")
-    assert compose([*tracking_overrides(wanted), "track.timeout_s=60"]).track == wanted
+    assert compose([*settings_of(wanted), "track.timeout_s=60"]).track == wanted
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     ) -> list[str]:
         config = a_config(tmp_path, **{"explain": True} | measure)
         config.resume, config.backends = resume, {name: BACKENDS[name] for name in backends}
-        return measure_and_report(config, "m-cpux2", ["seed=3"], in_sweep=in_sweep)
+        return measure_and_report(config, "m-cpux2", in_sweep=in_sweep)
 
     return call
 
@@ -321,7 +321,7 @@ def test_why_goes_on_with_the_row_s_own_overrides_and_adds_no_launch(
 ) -> None:
     calls: list[tuple[Config, str]] = []
 
-    def note(config: Config, stem: str, overrides: list[str]) -> list[str]:
+    def note(config: Config, stem: str) -> list[str]:
         calls.append((config, stem))
         return ["a launch failed"]
 
@@ -387,7 +387,7 @@ def test_a_file_of_other_code_is_refused_by_resuming(
 ) -> None:
     before = measured.read_bytes()
     assert why.main([str(measured), f"reports_dir={measured.parent}/reports"]) == 2
-    assert "was measured with other settings; go on with the same" in capsys.readouterr().err
+    assert "was measured with other settings (the files that it names, or what" in capsys.readouterr().err
     assert measured.read_bytes() == before
 
 

@@ -31,7 +31,7 @@ from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.on_device.rank import DeviceRank
 from bench.worker.rank import rank as rank_module
 from bench.worker.rank.child import in_a_line
-from bench.worker.rank.rank import Rank, serve
+from bench.worker.rank.rank import Rank, serve, size_of
 from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_spec
 from tests.support.fake_nvml import A, FakeNvml
@@ -71,6 +71,22 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Tor
     assert answer.losses == [2.5, 2.5]
     assert answer.seconds == 1.25
     assert rank.steps_taken == 5
+    assert (answer.micro_batches, answer.samples, answer.tokens) == (2, 8, 128)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "size"),
+    [
+        ({"attention_mask": (4, 16), "input_ids": (4, 16)}, (4, 64)),
+        ({"input_ids": (4, 3, 16)}, (4, 64)),  # of several choices, those of one
+        ({"pixel_values": (4, 3, 8, 8), "labels": (4,)}, (4, None)),
+        ({"input_ids": (4,)}, (4, None)),  # of a module of the user's own
+    ],
+)
+def test_samples_and_tokens_are_counted_from_the_shapes(
+    shapes: dict[str, tuple[int, ...]], size: tuple[int, int | None]
+) -> None:
+    assert size_of(shapes) == size
 
 
 def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(

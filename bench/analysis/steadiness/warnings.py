@@ -13,13 +13,12 @@ import pandas as pd
 
 from bench.analysis.steadiness.products import Warnings, warn_of_difference, warn_of_low_limit
 from bench.config.choices import LOSS_TOLERANCE, OTHER_UPDATES
-from bench.config.overrides import last_values
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import REMEDIES
 from bench.statistics.backend_blocks import highest, loader_share
 from bench.statistics.intervals import Floats
-from bench.statistics.table_values import latest_overrides
+from bench.statistics.table_values import by_key, latest_overrides
 
 DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
@@ -85,7 +84,7 @@ def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
 def _check_gates(rows: pd.DataFrame) -> Warnings:
     """Gates that were opened wider than usual, by the command or by a preset of the user's own."""
     usual = max(LOSS_TOLERANCE[precision] for precision in rows["precision"].unique())
-    asked = last_values(latest_overrides(rows)).get("measure.parity_tolerance")
+    asked = by_key(latest_overrides(rows)).get("measure.parity_tolerance")
     passed = rows["loss_difference"][~rows["optimizer"].isin(OTHER_UPDATES)].max()
     widest = np.nanmax([usual, pd.to_numeric(asked or "", errors="coerce"), passed])
     if widest > usual:

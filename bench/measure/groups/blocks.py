@@ -18,7 +18,7 @@ from bench.measure.plan.schedule import steps_per_block
 from bench.measure.record.ledger import Ledger
 from bench.results import arithmetic, validity
 from bench.results.prediction import predict
-from bench.results.records import Block, Phase, WarmUp
+from bench.results.records import Block, Phase, WarmUp, Workload
 
 MOST_WARMUP_BLOCKS = 6  # of `measure.warmup_steps`: warm-up ends after so many, settled or not
 
@@ -84,6 +84,7 @@ class BlockTimer:
         first = self._request(group, TakeFirstStep(), name)
         # What fp16 skips it takes again, and not under every backend at the same step.
         self.are_random |= any(answer.is_random or answer.loss_scale is not None for answer in first)
+        check_batches(first, self.ledger.records[launch.number, name].workload, steps=1)
         self.ledger.update(
             name,
             launch,
@@ -153,6 +154,7 @@ class BlockTimer:
         untimed = self._untimed_steps(self.ledger.records[launch.number, name].warm_up[-1])
         for attempt in itertools.count(1):
             answers = self._request(group, TimeBlock(steps=steps, untimed=untimed), name)
+            check_batches(answers, self.ledger.records[launch.number, name].workload, steps=steps)
             losses = [answer.losses for answer in answers]
             if not all(math.isfinite(loss) for rank in losses for loss in rank):
                 raise LaunchFailed("diverged", f"the loss is {losses[0][-1]} in round {round_number}")
@@ -228,6 +230,21 @@ class BlockTimer:
         for answer in answers:
             absent |= answer.absent
         return absent
+
+
+def check_batches(answers: Sequence[PhaseFigures], workload: Workload, *, steps: int) -> None:
+    """Raise `LaunchFailed`, status `invalid`, if a rank trained other batches than its row would say."""
+    samples = steps * workload.grad_accum * workload.micro_batch
+    wanted = {"micro_batches": steps * workload.grad_accum, "samples": samples}
+    wanted |= {"tokens": samples * workload.seq_len} if workload.seq_len else {}
+    for (rank, answer), (what, number) in itertools.product(enumerate(answers), wanted.items()):
+        if (trained := getattr(answer, what)) not in (number, None):
+            raise LaunchFailed(
+                "invalid",
+                f"rank {rank} trained {trained:,} {what.replace('_', '-')} in {steps} steps, and "
+                f"micro_batch={workload.micro_batch} grad_accum={workload.grad_accum} "
+                f"seq_len={workload.seq_len or 'null'} make {number:,}; see what makes its batches",
+            )
 
 
 def model_figures(built: Sequence[Built]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ What is refused raises a UserError that says what to change or install.
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,7 @@ SCORED = ("causal-lm", "masked-lm", "speech-recognition", "translation")
 """Tasks of which every token gets a score for each word of the vocabulary."""
 
 
-def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:
+def check_and_name(config: Config) -> str:
     """Refuse what this machine cannot do; the name of the results file, as `file_stem` makes it."""
     from bench.config.naming import file_stem  # needs Hydra; `make doctor` runs where nothing is installed
 
@@ -47,7 +47,7 @@ def check_and_name(config: Config, overrides: Sequence[str] = ()) -> str:
     check_blas(config)
     check_folders(config)
     config.without_gradient = [*check_model(config), *check_dataset(config), *check_module(config)]
-    return file_stem(config, short_name(gpus[0].name) if gpus else "cpu", overrides, stacks.own())
+    return file_stem(config, short_name(gpus[0].name) if gpus else "cpu", stacks.own())
 
 
 def check_machine(config: Config, *, cores: int, gpus: int) -> None:

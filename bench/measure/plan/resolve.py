@@ -8,10 +8,10 @@ from typing import Any
 from bench.config import identity, layers, own, python_docs, sizes
 from bench.config.choices import BEST_ATTENTION, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
 from bench.config.data import Data
+from bench.config.differences import overrides_of
 from bench.config.engine_options import format_engine_options
 from bench.config.model import Model
-from bench.config.naming import repeat_command
-from bench.config.overrides import repeatable
+from bench.config.naming import command_with
 from bench.config.schema import Config
 from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
@@ -28,12 +28,7 @@ were summed where they should have been averaged, which is at least a factor of 
 
 
 def resolve(
-    config: Config,
-    stem: str,
-    overrides: Sequence[str],
-    *,
-    gpus: Sequence[Gpu],
-    cores: Sequence[tuple[int, ...]],
+    config: Config, stem: str, *, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
 ) -> ComparisonPlan:
     """The plan of a comparison that was checked, each backend with everything that is left open to it.
 
@@ -50,7 +45,7 @@ def resolve(
             name: _resolve_backend(config, specs[name], specs[config.reference]) for name in reference_first
         },
         cores=cores,
-        records=_first_records(config, stem, overrides, specs, gpus),
+        records=_first_records(config, stem, specs, gpus),
     )
 
 
@@ -101,8 +96,8 @@ def _spec(
         precision=config.precision_of(name),
         attention=config.attention_of(name),
         checkpointing=config.checkpointing_of(name),
-        micro_batch=config.micro_batch // backend.accumulate,
-        grad_accum=config.grad_accum * backend.accumulate,
+        micro_batch=config.micro_batch,
+        grad_accum=config.grad_accum,
         accumulate=backend.accumulate,
         seq_len=config.seq_len,
         seed=config.seed,
@@ -124,18 +119,14 @@ def _spec(
 
 
 def _first_records(
-    config: Config,
-    stem: str,
-    overrides: Sequence[str],
-    specs: Mapping[str, WorkerSpec],
-    gpus: Sequence[Gpu],
+    config: Config, stem: str, specs: Mapping[str, WorkerSpec], gpus: Sequence[Gpu]
 ) -> dict[str, Record]:
     """The record of each backend, in the configuration's order, before there is a launch.
 
     Everything that the backends share is found once, the environment once for each stack.
     """
     measured, config_hash = identity.measured_settings(config), identity.config_hash(config)
-    commit = source_code.git_commit()
+    commit, overrides = source_code.git_commit(), overrides_of(config)
     environments = {
         stack: identity.collect_environment(config, stack)
         for stack in {backend.stack: None for backend in config.backends.values()}
@@ -147,8 +138,8 @@ def _first_records(
         records[name] = Record(
             study=config.study,
             comparison=stem,
-            overrides=tuple(repeatable(overrides)),
-            command=repeat_command(overrides, stacks.own()),
+            overrides=tuple(overrides),
+            command=command_with(overrides, stacks.own()),
             backend=name,
             reference=config.reference,
             engine=spec.engine,
@@ -191,8 +182,8 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
         precision=spec.precision.name,
         attention="" if spec.attention == BEST_ATTENTION else spec.attention,
         world_size=config.device.world_size,
-        micro_batch=spec.micro_batch,
-        grad_accum=spec.grad_accum,
+        micro_batch=spec.samples_per_pass,
+        grad_accum=spec.passes,
         seq_len=spec.seq_len,
         size=_describe_size(model, shipped),
         layers=layers.count(sizes.resize(model.dimensions, model.size)),

@@ -5,7 +5,6 @@ that are wanted now. What failed for a reason that may have gone is tried again,
 A block counts if the reference was measured in the same round; what is missing is counted for each backend.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from bench.errors import UserError
-from bench.machine.environment import find_differences
 from bench.measure.plan.plans import Output
 from bench.results import csv_files
 from bench.results.atomic import reporting_write_errors
@@ -23,6 +21,7 @@ from bench.results.environment_cell import environment_differences, format_envir
 from bench.results.records import Record
 from bench.results.side_files import SideFile
 from bench.statistics.comparability import MOST_DIFFERENCES
+from bench.statistics.table_values import by_key, latest_overrides
 
 CHOSEN = (
     *("model", "size", "layers", "task", "data", "lengths", "precision", "attention", "batch_rule"),
@@ -100,7 +99,7 @@ def take_over_earlier_run(
     if output.nothing_written_marker.exists() or not output.csv.exists():
         return EarlierRun()
     table, record = csv_files.read(output.csv), next(iter(records.values()))
-    refuse_other_settings(table, record, file=str(output.csv), runs=output.folder.parent)
+    refuse_other_settings(table, record, file=str(output.csv))
     refuse_other_environment(table, records, file=str(output.csv))
     kept = rows_to_keep(table)
     untimed = [str(row["backend"]) for row in kept.rows if row["status"] == "untimed"]
@@ -128,27 +127,21 @@ def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *,
                 )
 
 
-def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str, runs: Path) -> None:
-    """Refuse rows that were measured with other settings; a raw record of theirs in `runs` says with which.
+def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str) -> None:
+    """Refuse rows that were measured with other settings.
 
     Raises:
         UserError: they were.
     """
-    others = set(table["config_hash"]) - {record.config_hash}
-    if not others:
+    if set(table["config_hash"]) == {record.config_hash}:
         return
-    for path in runs.glob("*/**/record.json"):
-        earlier = json.loads(path.read_bytes())  # those of older commits may hold NaN
-        if earlier["config_hash"] in others:
-            differences = find_differences(earlier["config"], json.loads(json.dumps(record.config)))
-            named = [line for line in differences if not line.startswith("measure.launches:")]
-            model, data = record.config["model"], record.config["data"]
-            places = (model["pretrained"], model.get("module"), data["path"], data["processor"])
-            files = " or ".join(filter(None, places))
-            differing = "; ".join(named) or (files and f"the files in {files}")
-            if differing:
-                raise UserError(f"{file} was measured with other settings ({differing}); {ANEW}.")
-    raise UserError(f"{file} was measured with other settings; {ANEW}.")
+    before, now = by_key(latest_overrides(table)), by_key(record.overrides)
+    usual, without_effect = "by default", ("measure.launches", "measure.most_launches", "measure.explain")
+    keys = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    pairs = {key: (before.get(key, usual), now.get(key, usual)) for key in keys if key not in without_effect}
+    lines = [f"{key}: {then}, now {today}" for key, (then, today) in pairs.items()]
+    differing = "; ".join(lines) or "the files that it names, or what is default"
+    raise UserError(f"{file} was measured with other settings ({differing})", ANEW)
 
 
 def refuse_other_environment(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:

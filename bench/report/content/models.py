@@ -38,13 +38,14 @@ def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[Repor
 def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
     """One comparison of each model and workload: that with most of the usual backends.
 
-    If several have as many, one with several launches, which has a verdict; then that with fewest overrides;
+    If several have as many, one with several launches, which has a verdict; then that with fewest settings;
     then that measured last.
     """
 
     def key(comparison: ReportedComparison) -> tuple[int, bool, int]:
         backends = sum(comparison.of(name) is not None for name in CHART_BACKENDS)
-        return -backends, count_launches(comparison.rows) < 2, len(comparison.overrides)
+        settings = [each for each in comparison.overrides if not each.startswith(("measure", "study="))]
+        return -backends, count_launches(comparison.rows) < 2, len(settings)
 
     latest_first = sorted(comparisons, key=lambda comparison: comparison.stem)
     latest_first.sort(key=lambda comparison: comparison.measured_at, reverse=True)

@@ -23,8 +23,6 @@ from bench.setup.recipes import STACKS
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import distinct_text
 
-CHOICES = "choices"  # the experiment of other engines, optimizers and shardings, which are not timed
-
 Reasons = dict[str, int]  # why something does not train, and the number under which the page says it
 
 
@@ -34,10 +32,11 @@ def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     by_stack: dict[str, list[ReportedComparison]] = {}
     choices = []
     for comparison in comparisons:
-        if comparison.experiment == CHOICES:
+        stack = distinct_text(comparison.rows, "stack")
+        if "/" in stack:  # of several: other engines, optimizers and shardings, which are not timed
             choices.append(comparison)
         else:
-            by_stack.setdefault(distinct_text(comparison.rows, "stack"), []).append(comparison)
+            by_stack.setdefault(stack, []).append(comparison)
     blocks: list[Block] = [Heading("What trains under which backend", 1), Bullets(_at_a_glance(comparisons))]
     for stack in sorted(by_stack, key=lambda stack: stack == "modern"):
         blocks += [Heading(f"The {stack} stack")] if len(by_stack) > 1 else []

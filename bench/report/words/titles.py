@@ -6,11 +6,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from bench.config.choices import USUAL_BACKENDS
-from bench.config.overrides import last_values
 from bench.report.words import describe
 from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
-from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
+from bench.statistics.table_values import at_largest_batch, by_key, distinct_text, latest_overrides
 
 USUAL_REFERENCE = "pytorch"
 
@@ -23,12 +22,12 @@ _SPELLINGS = (
 """How a model's name begins, and how its authors write that."""
 
 _NOT_IN_TITLES = re.compile(
-    r"(model(\.size|\.task)?|backend|experiment|reference|micro_batch|grad_accum|seq_len|precision|attention|"
+    r"(model(\.size|\.task)?|backend|reference|micro_batch|grad_accum|seq_len|precision|attention|"
     r"checkpointing|data|machine|study|device|"
     r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*|rejoin.*)|"
     r"data\..*|model\.lora.*|measure|measure\..*|hydra.*)"
 )
-"""Overrides for which a results file has columns, and those that change nothing that is measured."""
+"""Settings for which a results file has columns, and those that change nothing that is measured."""
 
 
 def spell_model(label: str) -> str:
@@ -57,12 +56,12 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
     The label is that of `bench.statistics.table_values.model_label`.
     """
-    overrides = last_values(latest_overrides(rows))
+    overrides = by_key(latest_overrides(rows))
     parts = [
         spell_model(label),
         _ranks(rows),
         *_workload(rows, overrides),
-        *_backends(rows, overrides),
+        *_backends(rows),
         *_machine_settings(rows),
         *(f"{key}={value}" for key, value in overrides.items() if not _NOT_IN_TITLES.fullmatch(key)),
     ]
@@ -93,14 +92,12 @@ def _workload(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _backends(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
+def _backends(rows: pd.DataFrame) -> list[str]:
     """What is measured beside the usual backends, and over which."""
     reference = distinct_text(rows, "reference")
     names = [str(name) for name in dict.fromkeys(rows["backend"])]
     unusual = [name for name in names if name not in (*USUAL_BACKENDS, reference)]
-    if len(unusual) > MOST_NAMED and "experiment" in overrides:
-        beside = f"the backends of experiment={overrides['experiment']}"
-    elif len(unusual) > MOST_NAMED:
+    if len(unusual) > MOST_NAMED:
         beside = f"with {len(unusual)} more backends"
     else:
         beside = f"with {enumerated(unusual)}" if unusual else ""

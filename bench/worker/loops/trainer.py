@@ -109,8 +109,8 @@ class Loop(WatchedLoop):
         """Let Trainer wrap the model, up to where it waits for batches."""
         arguments = {
             "output_dir": self.folder.name,
-            "per_device_train_batch_size": self.spec.micro_batch,
-            "gradient_accumulation_steps": self.spec.grad_accum,
+            "per_device_train_batch_size": self.spec.samples_per_pass,
+            "gradient_accumulation_steps": self.spec.passes,
             "max_steps": ENDLESS,
             "lr_scheduler_type": "constant",
             "max_grad_norm": NOTHING_CLIPPED,

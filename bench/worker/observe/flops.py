@@ -61,7 +61,9 @@ def count_step(spec: WorkerSpec, batch: Batch) -> Roofline:
         model = _built(spec.model)
         counts, counted_on = [count(model, inputs) for inputs in batches], "data"
     return Roofline(
-        counted=tuple((times * spec.micro_batch, count.flops) for times, count in enumerate(counts, start=1)),
+        counted=tuple(
+            (times * spec.samples_per_pass, count.flops) for times, count in enumerate(counts, start=1)
+        ),
         counted_on=counted_on,
         layers_flops=counts[0].layers_flops,
         published_flops=count_published(spec, batch),

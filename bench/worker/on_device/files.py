@@ -15,8 +15,7 @@ class DeviceFiles(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What is known of the model and its data where the artifacts are made."""
 
     facts: dict[str, Any]  # by the names of `bench.launch.messages.Built`
-    batches: int  # how many distinct ones there are
-    parts: int  # in which the batches of the others were divided
+    batches: int  # how many distinct micro-batches there are, or parts of them
     inputs: list[str]  # of the training model, in order
     names: dict[str, str]  # from a trained parameter's name in the training model to that in the model
     optimizer: dict[str, float | int]  # attributes of every node that updates, read back from its file

@@ -68,7 +68,7 @@ def prepare(folder: Path, spec_path: Path) -> DeviceFiles:
     feed = feeds.make(spec, model, rank=0, world_size=1, pinned=False)
     batches = _batches(spec, feed)
     inputs = list(batches[0])
-    compute = partial(compute_share, micro_batches=spec.grad_accum)
+    compute = partial(compute_share, micro_batches=spec.passes)
     wrapped = models.Positional(model, inputs, compute).train()
     trained = {f"model.{name}": name for name, _ in trained_by_name(model)}
     exported = _export(wrapped, batches[0], folder)
@@ -83,8 +83,7 @@ def prepare(folder: Path, spec_path: Path) -> DeviceFiles:
     )
     return DeviceFiles(
         facts=models.facts_of(model, spec.attention) | {"padding_share": feed.padding_share},
-        batches=len(batches) // spec.accumulate,
-        parts=spec.accumulate,
+        batches=len(batches),
         inputs=inputs,
         names=trained,
         optimizer=_update_as_torch_does(folder / OPTIMIZER),
@@ -99,9 +98,8 @@ def compute_share(model: torch.nn.Module, batch: Batch, *, micro_batches: int) -
 
 def _batches(spec: WorkerSpec, feed: Feed) -> list[Batch]:
     """Every distinct micro-batch once, in the order in which every backend trains them."""
-    of_a_step = spec.grad_accum // spec.accumulate
-    distinct = max(spec.data.batches, 2 * of_a_step)  # as bench.worker.workload.feeds makes them
-    steps = distinct // math.gcd(distinct, of_a_step)
+    distinct = max(spec.data.batches, 2 * spec.grad_accum)  # as bench.worker.workload.feeds makes them
+    steps = distinct // math.gcd(distinct, spec.grad_accum)
     every = [batch for step in feed.steps(steps) for batch in step]
     return every[: distinct * spec.accumulate]
 

@@ -20,7 +20,7 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import runtime_bytes
 from bench.worker.on_device import files
 from bench.worker.on_device.files import CHECKPOINT, DeviceFiles
-from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining
+from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining, size_of
 from bench.worker.state.tensor_differences import compare, norm
 
 NOT_HERE = ("torch", "transformers")  # what a device does not have
@@ -78,19 +78,19 @@ class DeviceTraining(AnyTraining):
         value = self._api.OrtValue.ortvalue_from_numpy
         return [
             [value(arrays[files.batch_key(number, name)]) for name in self._module.input_names()]
-            for number in range(self._prepared.batches * self._prepared.parts)
+            for number in range(self._prepared.batches)
         ]
 
     # The feed
 
     def steps(self, count: int) -> list[list[Inputs]]:
         """The micro-batches of the next `count` steps; all of them lie ready."""
-        return [list(islice(self._next, self.spec.grad_accum)) for _ in range(count)]
+        return [list(islice(self._next, self.spec.passes)) for _ in range(count)]
 
     def make(self, numbers: Sequence[int]) -> list[list[Inputs]]:
         """The comparison's micro-batches of these numbers, each in its parts."""
-        parts = self._prepared.parts
-        places = (number % self._prepared.batches * parts for number in numbers)
+        parts = self.spec.accumulate
+        places = (number * parts % len(self._batches) for number in numbers)
         return [self._batches[place : place + parts] for place in places]
 
     def repeat(self, numbers: Sequence[int]) -> None:
@@ -99,6 +99,11 @@ class DeviceTraining(AnyTraining):
 
     def waited(self) -> None:
         """Nobody waits for what is there."""
+
+    def size_of(self, micro_batch: Inputs) -> tuple[int, int | None]:
+        """Its samples and tokens."""
+        shapes = [value.shape() for value in micro_batch]
+        return size_of(dict(zip(self._module.input_names(), shapes, strict=True)))
 
     # A step
 

@@ -4,7 +4,7 @@ import gc
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -38,6 +38,10 @@ class AnyTraining(Protocol):
         """The micro-batches of the next `count` steps; a loader's are made while they are taken."""
         steps: Iterable[Any] = self.feed.steps(count)
         return steps
+
+    def size_of(self, micro_batch: Any) -> tuple[int, int | None]:
+        """Samples and tokens of a micro-batch, as `size_of`."""
+        return size_of({name: tensor.shape for name, tensor in micro_batch.items()})
 
     def step(self, micro_batches: Any) -> Any:
         """One optimizer step; its mean loss."""
@@ -194,9 +198,12 @@ class Rank(ABC):
         Nothing else is inside, but for what a dataset's loader does at every step.
         """
         training = self.training
-        first, batches = training.steps(untimed), training.steps(steps)
+        first, ahead = training.steps(untimed), training.steps(steps)
         if times > 1:
-            first, batches = enlarge(first, times), enlarge(batches, times)
+            first, ahead = enlarge(first, times), enlarge(ahead, times)
+        sizes: list[tuple[int, int | None]] = []  # of every micro-batch that is trained and timed
+        noted = self._note_sizes(ahead, sizes)
+        batches = [*noted] if isinstance(ahead, list) else noted  # a loader's are noted as it makes them
         losses = training.room_for_losses(untimed + steps)
         gc.collect()
         for number, batch in enumerate(first):
@@ -216,13 +223,22 @@ class Rank(ABC):
         training.synchronize()
         seconds = self.clock() - start
         self.steps_taken += untimed + steps
+        samples, tokens = zip(*sizes, strict=True)
         return messages.BlockTimed(
             **self._figures(seconds),
             losses=losses.tolist(),
+            micro_batches=len(sizes),
+            samples=sum(samples),
+            tokens=None if None in tokens else sum(tokens),
             loader_seconds=training.feed.waited(),
             allocator_retries=None if retries is None else (training.allocator_retries() or 0) - retries,
             **training.loss_scaling(),
         )
+
+    def _note_sizes(self, steps: Iterable[Any], sizes: list[tuple[int, int | None]]) -> Iterator[Any]:
+        for micro_batches in steps:
+            sizes.extend(map(self.training.size_of, micro_batches))
+            yield micro_batches
 
     def _figures(self, seconds: float) -> dict[str, Any]:
         """The fields of `PhaseFigures`."""
@@ -309,6 +325,12 @@ def enlarge(steps: Iterable[Any], times: int) -> list[Any]:
         return {name: one.repeat_interleave(times, dim=0).pin_memory() for name, one in batch.items()}
 
     return [[repeat(batch) for batch in step] for step in steps]
+
+
+def size_of(shapes: Mapping[str, Sequence[int]]) -> tuple[int, int | None]:
+    """Samples and tokens, padding included, by the inputs' shapes; of a sample's choices those of one."""
+    samples, ids = next(iter(shapes.values()))[0], shapes.get("input_ids")
+    return samples, ids[0] * ids[-1] if ids and len(ids) > 1 else None
 
 
 def keep_from_the_collector() -> None:

@@ -71,8 +71,8 @@ class Sharding(sharding.Sharding):
         parameters = sum(parameter.numel() for parameter in trained(self.model))
         bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
         return {
-            "train_micro_batch_size_per_gpu": spec.micro_batch,
-            "gradient_accumulation_steps": spec.grad_accum,
+            "train_micro_batch_size_per_gpu": spec.samples_per_pass,
+            "gradient_accumulation_steps": spec.passes,
             "zero_optimization": {
                 "stage": self.stage,
                 "reduce_bucket_size": bucket,

@@ -27,7 +27,7 @@ class Sharding(sharding.Sharding):
         self.waits_for_all = not spec.without_gradient
         self.module = self.wrap(module, device)
         self.updater, self.optimizer = self.updates(spec)
-        self.grad_accum = spec.grad_accum
+        self.passes = spec.passes
         self.scaler = _scaler(spec, device)
         self._skipped = torch.zeros((), device=device)
 
@@ -53,7 +53,7 @@ class Sharding(sharding.Sharding):
         """Gradients are averaged over the ranks only with the last micro-batch (`no_sync` before)."""
         losses = []
         for number, batch in enumerate(micro_batches, start=1):
-            last = number == self.grad_accum
+            last = number == self.passes
             with nullcontext() if last else self.without_sync():
                 loss = self.forward(batch)
                 self.backward(loss)
@@ -73,7 +73,7 @@ class Sharding(sharding.Sharding):
 
     def backward(self, loss: torch.Tensor) -> None:
         """Add a micro-batch's gradients to those of the step."""
-        share = loss / self.grad_accum if self.grad_accum > 1 else loss
+        share = loss / self.passes if self.passes > 1 else loss
         (share if self.scaler is None else self.scaler.scale(share)).backward()
 
     def update(self) -> None:

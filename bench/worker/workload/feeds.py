@@ -96,12 +96,7 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
                 "a whole micro-batch, and would over a part of it; use grad_accum, which is the same for all "
                 "backends",
             )
-        as_the_others = dataclasses.replace(
-            spec,
-            micro_batch=spec.micro_batch * spec.accumulate,
-            grad_accum=spec.grad_accum // spec.accumulate,
-            accumulate=1,
-        )
+        as_the_others = dataclasses.replace(spec, accumulate=1)
         whole = make(as_the_others, model, rank=rank, world_size=world_size, pinned=pinned)
         return InParts(whole, spec.accumulate)
     if spec.data.name == "hf":

@@ -23,7 +23,7 @@ import torch
 from transformers.utils import ModelOutput
 
 from bench.config.model import Model
-from bench.config.module_file import find_file, names_file
+from bench.config.module_file import find_file, keep_bytecode_of, names_file
 from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.child import in_a_line, status_of
@@ -85,6 +85,7 @@ def load(where: str) -> UserCode:
     """Import the user's file, once in a process; `UserError` if that fails or it lacks something."""
     place, _, name = where.rpartition(":")
     file = find_file(where)
+    keep_bytecode_of(where)
     with naming_failure(f"importing model.module={where} fails"):
         if names_file(place):
             imported = _import_file(file)

@@ -13,6 +13,7 @@ import transformers
 from datasets.fingerprint import Hasher
 
 from bench.config import own
+from bench.config.content import key_of
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
@@ -53,6 +54,7 @@ class TaskPreparation(ABC):
     processor_class: str = "AutoTokenizer"  # the class that loads the processor, one of `PROCESSORS`
 
     samples: Samples
+    rows_key: str  # of the files that the rows are made of; empty if they are of the hub
 
     def __init__(self, data: Data, model: str, *, settings: Any, seq_len: int | None) -> None:
         self.data = data
@@ -194,14 +196,14 @@ class TaskPreparation(ABC):
         return tokenized
 
     def _key(self, dataset: Any, function: Callable[..., Any]) -> str:
-        """Equal for equal samples: of the rows, the tokenizer, the task, the length, and this code."""
+        """Equal for equal samples: of the files, the tokenizer, the task, the length, and this code."""
         code = sha256()
         for path in sorted(Path(__file__).parent.glob("*.py")):
             code.update(path.read_bytes())
         parts = (
-            dataset._fingerprint,
-            dataset.column_names,
-            self.processor,
+            self.rows_key or dataset._fingerprint,
+            (self.data.subset, self.data.split, sorted(self.data.columns.items())),
+            (self.processor, key_of(self.data.processor)),  # a slow tokenizer names a file of its own
             self.seq_len,
             getattr(self.settings, "num_labels", None),
             f"{function.__module__}.{function.__qualname__}",
@@ -222,7 +224,9 @@ def prepare(
     """
     module = import_module(f"bench.worker.workload.preparation.{model.task.replace('-', '_')}")
     made: TaskPreparation = module.Preparation(data, model.name, settings=settings, seq_len=seq_len)
-    dataset = _source.named(_source.load(data), data, model.task, made.columns, made.optional)
+    made.rows_key = key_of(data.path)
+    loaded = _source.load(data, made.rows_key)
+    dataset = _source.named(loaded, data, model.task, made.columns, made.optional)
     if len(dataset):  # libraries have all kinds of errors for a dataset without rows
         made.samples = made.prepare(dataset)
     count = len(made.samples) if len(dataset) else 0

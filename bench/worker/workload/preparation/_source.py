@@ -20,8 +20,8 @@ LONGEST_REASON = 200  # characters of another library's message within a sentenc
 NO_ROWS = "corresponds to no data"  # in the words of `datasets` about files that can be read and hold nothing
 
 
-def load(data: Data) -> Any:
-    """The split of the dataset, a `datasets.Dataset`; no code that comes with it is run."""
+def load(data: Data, key: str) -> Any:
+    """The split of the dataset, a `datasets.Dataset`, cached by its `key`; no code of its own is run."""
     assert data.path is not None, "bench.config.schema sees to it"
     path = Path(data.path)
     datasets.disable_progress_bars()
@@ -35,6 +35,8 @@ def load(data: Data) -> Any:
                 raise _not_there("split", data.split, data, loaded)
             return loaded[data.split]
         options: dict[str, Any] = {"split": data.split}
+        if key:  # else `datasets` goes by path and time, or of archives by their path alone
+            options["cache_dir"] = str(Path(datasets.config.HF_DATASETS_CACHE, "bench", key))
         if "trust_remote_code" in inspect.signature(datasets.load_dataset).parameters:
             options["trust_remote_code"] = False  # later versions never run any
         if path.is_file():
