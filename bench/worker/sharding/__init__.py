@@ -110,7 +110,7 @@ def norm_of_gradients(module: torch.nn.Module) -> torch.Tensor:
 
 
 def function_of(loss: torch.Tensor) -> str:
-    """The class of the autograd node that a loss comes from, also behind that of DDP that finds unused weights."""
+    """The class of the autograd node that a loss comes from, also behind DDP that finds unused weights."""
     node: Any = loss.grad_fn
     if type(node).__name__ == "_DDPSinkBackward":
         node = node.next_functions[loss.output_nr][0]
