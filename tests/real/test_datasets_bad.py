@@ -65,7 +65,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
             )
         sentence = str(caught.value)
         assert "\n" not in sentence
-        assert sentence.endswith((".", ")"))
+        assert sentence.endswith((".", ")", "?"))
         return sentence.replace(str(tmp_path), "FOLDER")
 
     return said

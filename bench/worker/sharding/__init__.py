@@ -109,6 +109,14 @@ def norm_of_gradients(module: torch.nn.Module) -> torch.Tensor:
     return torch.linalg.vector_norm(torch.stack(norms))
 
 
+def function_of(loss: torch.Tensor) -> str:
+    """The class of the autograd node that a loss comes from, also behind DDP that finds unused weights."""
+    node: Any = loss.grad_fn
+    if type(node).__name__ == "_DDPSinkBackward":
+        node = node.next_functions[loss.output_nr][0]
+    return type(node).__name__
+
+
 def mean_of(losses: Sequence[torch.Tensor]) -> torch.Tensor:
     """The mean loss of a step's micro-batches, shape ()."""
     return losses[0] if len(losses) == 1 else torch.stack(list(losses)).mean()

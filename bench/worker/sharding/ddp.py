@@ -68,7 +68,7 @@ class Sharding(sharding.Sharding):
     def forward(self, batch: Batch) -> torch.Tensor:
         """The loss of a micro-batch."""
         loss: torch.Tensor = self.module(**batch).loss
-        self.loss_function = type(loss.grad_fn).__name__
+        self.loss_function = sharding.function_of(loss)
         return loss.float()  # FSDP2's may have 16 bits, too few for a scale and for a mean
 
     def backward(self, loss: torch.Tensor) -> None:
