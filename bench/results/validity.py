@@ -17,6 +17,9 @@ FOREIGN_SHARE = 0.05
 UNCERTAIN_SECONDS = 0.02
 """For each core: the kernel counts in ticks of 0.01 s, and a tick may be cut at either end of a block."""
 
+WAITING_GPU_PERCENT = 90.0
+"""Share of the time that NVML calls busy, below which the GPU waits, mostly for the CPU to start kernels."""
+
 OTHER_PROCESSES = "other processes"
 HYPERVISOR = "hypervisor"
 OWN_THREADS = "own threads"

@@ -9,6 +9,7 @@ import pytest
 
 from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
+from bench.machine.environment import hash_environment
 from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.content.notes import certain_parts, coverage, explain
@@ -17,7 +18,7 @@ from bench.results import operator_kinds
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Simulated
-from tests.support.factories import comparison
+from tests.support.factories import ENVIRONMENT, comparison
 from tests.support.reports import render_comparison
 from tests.support.result_files import write_records
 
@@ -60,7 +61,7 @@ def rows_of(backend: str, *ranks: list[ProfiledRound], **changes: str) -> list[d
         "started_at": "2026-11-20T12:00:00Z",
         "git_commit": "0123",
         "config_hash": "c0ffee",
-        "environment_hash": "5eed",
+        "environment_hash": hash_environment(ENVIRONMENT),
         "backend": backend,
         "stack": "ort",
     }

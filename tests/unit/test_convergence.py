@@ -9,12 +9,13 @@ import pytest
 
 from bench.analysis.convergence import Convergence, find_convergence, judge_difference
 from bench.errors import UserError
+from bench.machine.environment import hash_environment
 from bench.report.closing_words import answer_with_target
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures import plan, style
 from bench.report.figures.convergence import draw_convergence
 from bench.results.side_files import HELD_OUT_LOSSES
-from tests.support.factories import comparison, failed
+from tests.support.factories import ENVIRONMENT, comparison, failed
 from tests.support.reports import render_comparison, svg_texts
 from tests.support.result_files import table_of_records, write_records
 
@@ -40,7 +41,7 @@ def followed(losses: Losses, **changes: object) -> pd.DataFrame:
                 "started_at": "2026-11-25T12:00:00+00:00",
                 "git_commit": "0123",
                 "config_hash": "c0ffee",
-                "environment_hash": "5eed",
+                "environment_hash": hash_environment(ENVIRONMENT),
                 "backend": backend,
                 "stack": "ort",
                 "launch": launch,

@@ -267,7 +267,7 @@ def test_a_backend_that_leaves_all_to_its_comparison_is_the_same_as_before_it_co
             "does not divide micro_batch=8; choose micro_batch=9",
         ),
         (["backends.pytorch_accumulation.accumulate=0"], "must be at least 1"),
-        (["measure.batch=max", "device.memory_limit_gib=4"], "each backend has its own"),
+        (["measure.batch=max", "device.memory_limit_gib=4"], "and measure.batch=max changes it"),
         (["backends.pytorch_accumulation.precision=fp8"], "precision=fp8 is not known; choose one of"),
         (["backends.pytorch_accumulation.precision=tf32"], "exists on CUDA devices only"),
     ],

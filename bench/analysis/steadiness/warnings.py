@@ -15,7 +15,7 @@ from bench.analysis.steadiness.products import Warnings, warn_of_difference, war
 from bench.config.choices import LOSS_TOLERANCE, OTHER_UPDATES
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
-from bench.results.validity import REMEDIES
+from bench.results.validity import REMEDIES, WAITING_GPU_PERCENT
 from bench.statistics.backend_blocks import highest, loader_share
 from bench.statistics.intervals import Floats
 from bench.statistics.table_values import by_key, latest_overrides
@@ -31,9 +31,6 @@ LOAD_SHARE = 0.02  # share of the ranks' core time over all blocks, taken by oth
 
 LOADER_SHARE = 0.05
 """Share of a block's time, waited for batches, above which the loader limits a run, not only the device."""
-
-WAITING_GPU_PERCENT = 90.0
-"""Share of the time that NVML calls busy, below which the GPU waits, mostly for the CPU to start kernels."""
 
 CLOCK_DROP = 0.05  # a block's clock, of GPU or processor, below the backend's median by more than this share
 

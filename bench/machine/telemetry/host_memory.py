@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.machine.hardware import available_bytes, memory_bytes
 
 RESERVED_SHARE, MOST_RESERVED = 0.1, 4 << 30
-"""Of this machine's memory, what is left to all else: this share, but at most so many bytes."""
+"""What is left to all else: this share of the machine's memory, and at most this many bytes."""
 
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")

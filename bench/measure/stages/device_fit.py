@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 from typing import NamedTuple
 
-from bench.analysis.steadiness.warnings import WAITING_GPU_PERCENT
 from bench.config.measure import SATURATING
 from bench.config.schema import global_batch
 from bench.launch.group import Group
@@ -14,6 +13,7 @@ from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.schedule import steps_per_block
 from bench.measure.stages.stage import Run, Stage
 from bench.results import arithmetic
+from bench.results.validity import WAITING_GPU_PERCENT
 
 LEAST_GAIN = 1.05  # in samples/s, for which a micro-batch is doubled once more
 SECONDS, FEWEST_STEPS = 1.0, 3  # of a trial: NVML's utilisation looks back for up to a second

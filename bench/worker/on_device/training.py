@@ -20,7 +20,7 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import runtime_bytes
 from bench.worker.on_device import files
 from bench.worker.on_device.files import CHECKPOINT, DeviceFiles
-from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining, size_of
+from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining, size_of
 from bench.worker.state.tensor_differences import compare, norm
 
 NOT_HERE = ("torch", "transformers")  # what a device does not have

@@ -16,7 +16,7 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import runtime_bytes
 from bench.worker import engines, load_choice, optimizers, sharding
 from bench.worker.rank import mkl_path
-from bench.worker.rank.rank import TORCH_PEAKS, AnyTraining
+from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
 from bench.worker.sharding import Batch
 from bench.worker.state import initial_state
 from bench.worker.workload import feeds, precision
@@ -106,7 +106,7 @@ class Training(AnyTraining):
         return float(loss)
 
     def use_without_dropout(self, weights: Path, *, saves: bool) -> None:
-        """Of an exported graph the one that has been trained is kept."""
+        """Switch off every dropout and take these weights; a graph that was exported is not exported anew."""
         if saves:
             whole = {name: one.cpu().clone() for name, one in self.sharding.weights()}
             if self.rank == 0:
@@ -118,7 +118,7 @@ class Training(AnyTraining):
         self.engine.switch_off_dropout(self.model)
 
     def random_states(self) -> Any:
-        """Of torch, numpy and Python."""
+        """The states of the generators of torch, numpy and Python."""
         on_device = torch.cuda.get_rng_state(self.device).tolist() if self._on_cuda else None
         return torch.get_rng_state().tolist(), on_device, str(np.random.get_state()), random.getstate()
 

@@ -46,7 +46,7 @@ def _spread(distinct: int, most: int) -> list[int]:
 
 
 def _figures_of(parts: Sequence[Batch]) -> list[float]:
-    """Of each input how many elements it has and how many are not zero, their mean, spread and extremes."""
+    """Count each input's elements and those that are not zero, and give their mean, spread and extremes."""
     figures: list[float] = []
     for name in sorted(parts[0]):
         values = np.concatenate([part[name].double().numpy().ravel() for part in parts])

@@ -22,7 +22,7 @@ from bench.worker.workload.own_module import naming_failure
 from bench.worker.workload.tasks import Arrays
 
 MOST_PARAMETERS = 50_000_000
-"""Of a model that is tried as it is where its shapes alone fail, such as of one that looks at its values."""
+"""A larger model is not tried as it is where its shapes alone fail, as they do if it looks at values."""
 
 
 def try_model(
