@@ -39,7 +39,9 @@ def test_pod_0_measures(tmp_path: Path) -> None:
 @pytest.mark.parametrize("index", ["1", "10"])
 def test_every_other_pod_serves_it(index: str, tmp_path: Path) -> None:
     assert words_of_make(tmp_path, JOB_COMPLETION_INDEX=index) == [
-        *("node", "COORDINATOR=training-backend-bench-0.training-backend-bench:29400", "ARGS=--once --wait 1800")
+        "node",
+        "COORDINATOR=training-backend-bench-0.training-backend-bench:29400",
+        "ARGS=--once --wait 1800",
     ]
 
 
