@@ -50,12 +50,13 @@ def _chart(title: str, panels: Mapping[str, SameComparison], theme: Theme) -> Ro
 
 def _groups(same: SameComparison, looks: Mapping[str, style.Look]) -> list[RowGroup]:
     """The rows of each kind of machine: of several hosts their mean."""
-    known, groups = {each.backend: {**each.speedups, **each.kinds} for each in same.backends}, []
+    groups = []
     for first, *others in group_by_kind(same.machines):
-        speedups = [(name, known[name][first]) for name in looks if first in known.get(name, {})]
+        found = {each.backend: (each.kinds if others else each.speedups).get(first) for each in same.backends}
         rows = [
             Row(bars=[Bar(1, one.ratio, looks[name])], interval=ends_of(one), beside=ratio_and_interval(one))
-            for name, one in speedups
+            for name in looks
+            if (one := found.get(name))
         ]
         kind = f"{first.partition(', host ')[0]}, {1 + len(others)} hosts" if others else first
         groups += [RowGroup(name=kind, rows=rows)] if rows else []

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 POINTS, SMALL = 8.0, 7.0
-"""The sizes of titles and model names, and of all other words. At the width of a page, which an SVG is
-enlarged to, small words are 12 pixels high."""
+"""Points of titles and model names, and of all other words, which are 12 pixels high on a page."""
 
 PAGE_WIDTH = 830  # pixels of a picture on a page of GitHub
 

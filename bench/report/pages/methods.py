@@ -67,10 +67,7 @@ def _name_change(change: ChangedChoice) -> str:
     return _WORDS.get((change.choice, change.after), f"{change.choice} {change.after}")
 
 
-ABOUT_FIGURE = (
-    "Speed: throughput over the baseline's. Memory: peak of the timed steps over the baseline's. First those "
-    "methods that nothing else beats in both at the same time. A bar with a gap goes on beyond the axis."
-)
+ABOUT_FIGURE = "Throughput and peak memory over the baseline's. A bar with a gap goes on beyond the axis."
 
 
 def figure_stem(comparison: ReportedComparison) -> str:
