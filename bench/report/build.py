@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
+from bench.analysis.machines import group_by_comparison
 from bench.errors import UserError
 from bench.report.content.answer import QUESTION, AnswerWords
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
@@ -18,7 +19,7 @@ from bench.report.content.models import find_settings
 from bench.report.files import EVIDENCE, OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.pages.claims import claims_page
 from bench.report.pages.machine import MachinePage
-from bench.report.pages.machines import index_page, machine_line, machines_page
+from bench.report.pages.machines import index_page, machines_page
 from bench.report.pages.methods import methods_page
 from bench.report.pages.selftest import selftest_page
 from bench.report.pages.support import support_page
@@ -58,7 +59,7 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         out_dir: for what is committed; what an earlier call left in a machine's folder there is removed.
         rendered_dir: for the same with an index.html for each machine.
     """
-    lines, by_machine = [], {}
+    answers, by_machine = [], {}
     names, machines = name_machines(results_dir), list_machines(results_dir)
     jobs = [partial(render_report, machine, rendered_dir / machine.name) for machine in machines]
     with side_by_side(jobs) as rendered:
@@ -66,15 +67,19 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     for machine, report in zip(machines, reports, strict=True):
         by_machine[names[machine.name]] = report.results
         if report.written:  # it may have nothing that a page shows
-            lines.append(machine_line(machine.name, names[machine.name], report.answers))
+            answers.append((machine.name, names[machine.name], report.answers))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
         for path in report.written:
             if path.name != HTML:
                 write_atomically(out_dir / machine.name / path.name, path.read_text(encoding="utf-8"))
+    from bench.report.figures.machines import draw_machines
+
     page, spread, claims = out_dir / PAGE, out_dir / SPREAD, out_dir / CLAIMS
-    _write_page(spread, machines_page(by_machine))
+    groups = group_by_comparison(by_machine)
+    pictures = draw_machines(groups, spread.with_suffix(".svg"))
+    _write_page(spread, machines_page(groups))
     _write_page(claims, claims_page(judge_claims([one for report in reports for one in report.evidence])))
-    _write_page(page, index_page(lines))
+    _write_page(page, index_page(answers, pictures))
     return Rendered(
         written=[page, spread, claims, *(path for report in reports for path in report.written[:1])],
         refused=[sentence for report in reports for sentence in report.refused],

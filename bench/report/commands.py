@@ -23,7 +23,7 @@ from bench.results.atomic import write_atomically
 FIGURE = """python -m bench.report figure RESULTS… --out FILE: draw the models of these results side by side.
 
 RESULTS are results files, or folders of them. Those of different machines get panels of their own. The
-ending of --out chooses the format: .svg, .pdf or .png. The caption is printed, too, for a paper's own.
+ending of --out chooses the format: .svg, .pdf or .png. The caption is printed, for a paper's own.
 """
 
 TABLE = """python -m bench.report table RESULTS…: one row for each model and backend, to paste elsewhere.
@@ -56,7 +56,6 @@ def draw_figure(options: argparse.Namespace) -> int:
         theme=style.DARK if options.dark else style.LIGHT,
         backends=options.backends,
         title=options.title,
-        with_caption=not options.no_caption,
     )
     figure.write()
     for sentence in (*refused, *figure.left_out):
@@ -162,7 +161,6 @@ def figure_parser() -> argparse.ArgumentParser:
     parser.add_argument("--of", choices=KINDS, default="speedup", help=what)
     parser.add_argument("--width", default="3.3in", help="such as 3.3in (the default), 84mm, 240pt")
     parser.add_argument("--title", help='in place of its own; "" for none')
-    parser.add_argument("--no-caption", action="store_true", help="the caption is printed only")
     parser.add_argument("--dark", action="store_true", help="for a dark page or slide")
     return parser
 

@@ -61,10 +61,6 @@ def draw_scaling(prediction: Prediction, theme: Theme) -> Figure:
     for order, (sharding, line) in enumerate(lines.items()):
         _draw_line(axes, theme, sharding, line, order)
     sheet.y += ABOVE + HIGH + BELOW
-    sheet.caption(
-        "Predicted, not measured. Samples/s of a rank as a share of those of a rank alone; shaded: 95 % of "
-        "what the figures of GPUs and links allow."
-    )
     return sheet.finish()
 
 

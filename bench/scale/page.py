@@ -39,6 +39,8 @@ LIMITS: Sequence[str] = (
 )
 """What the prediction supposes, and what it says nothing of."""
 
+ABOUT_FIGURE = "Samples/s of a rank over those of a rank alone; shaded: 95 % of what the figures allow."
+
 
 def scale_page(
     prediction: Prediction, checked: Sequence[CheckedBytes], command: str, figure: Path
@@ -67,7 +69,7 @@ def scale_page(
                 "of GPUs and links lies where its source puts it.",
             ]
         ),
-        Picture(figure, f"{title}: predicted efficiency by ranks"),
+        Picture(figure, f"{title}: predicted efficiency by ranks", ABOUT_FIGURE),
         shown_table(prediction),
         Bullets(notes),
         Heading("What it does not say"),

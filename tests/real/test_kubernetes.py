@@ -32,14 +32,16 @@ def test_pod_0_measures(tmp_path: Path) -> None:
     assert others == ["bench", "MODEL=bert-large"]
     assert overrides.split() == [
         *("ARGS=device=cuda", "device.nnodes=2", "device.world_size=16"),
-        *("device.rdzv_endpoint=training-bench-0:29400", "device.rdzv_timeout_s=1800"),
+        *("device.rdzv_endpoint=training-backend-bench-0:29400", "device.rdzv_timeout_s=1800"),
     ]
 
 
 @pytest.mark.parametrize("index", ["1", "10"])
 def test_every_other_pod_serves_it(index: str, tmp_path: Path) -> None:
     assert words_of_make(tmp_path, JOB_COMPLETION_INDEX=index) == [
-        *("node", "COORDINATOR=training-bench-0.training-bench:29400", "ARGS=--once --wait 1800")
+        "node",
+        "COORDINATOR=training-backend-bench-0.training-backend-bench:29400",
+        "ARGS=--once --wait 1800",
     ]
 
 

@@ -15,6 +15,7 @@ from bench.setup.checkout import ROOT
 from tests.support.commands import Ran
 from tests.support.cores import two_cores
 from tests.support.exports import check_trained
+from tests.support.pages import commands
 
 ZERO1 = "pytorch_zero1" if stacks.own() == "modern" else "ortmodule_zero1"
 TIMED = ("pytorch", "pytorch_best", ZERO1)
@@ -87,3 +88,21 @@ def test_two_ranks_agree_on_a_batch_norm_but_not_on_one_over_parts_of_a_micro_ba
     assert "normalises over a whole micro-batch" in by_name["message"][PARTS]
     assert by_name["loss_difference"].max() < 1e-5
     check_trained(exports(tmp_path).drop(index=PARTS, errors="ignore"))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.once
+def test_the_tutorials_comparisons_run_one_after_the_other(tmp_path: Path) -> None:
+    """Its figure and its table are drawn in tests/unit/test_docs.py."""
+    lines = [command for command in commands("docs/tutorial.md") if command.target == "bench"]
+    runs = (("parity", 0), ("timed", 1), ("timed", 2), ("zero1", 1))  # folder and launches
+    for (folder, launches), command in zip(runs, lines, strict=True):
+        words = [word for word in command.variables["ARGS"].split() if not word.startswith("model.module=")]
+        done, rows = bench(
+            tmp_path / folder,
+            *("own_gpt.py:OwnGPT", "+model.config.width=32", "+model.config.layers=2", "seq_len=16"),
+            *(*words, f"measure.launches={launches}", "measure.rounds=1", "measure.block_seconds=0.1"),
+            *("measure.explain=false", "after=null"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert {*rows["status"]} == {"untimed" if folder == "parity" else "ok"}

@@ -258,7 +258,7 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
     (write,) = [write for figure, write in planned if figure.kind == "converge"]
     write()
     texts = " ".join(svg_texts(tmp_path / "converge-m.svg"))
-    for words in ("held-out loss against time", "pytorch", "ortmodule", "seconds of training"):
+    for words in ("Held-out loss against time", "pytorch", "ortmodule", "seconds of training"):
         assert words in texts
     assert not recwarn.list
     without = ReportedComparison(stem="m", rows=rows_of("pytorch", "ortmodule"))

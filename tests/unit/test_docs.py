@@ -1,5 +1,6 @@
-"""What README, CONTRIBUTING and docs/ name exists: files, functions, make targets, overrides."""
+"""What README, CONTRIBUTING and docs/ name exists, and their figures are those of the committed results."""
 
+import csv
 import dataclasses
 import json
 import re
@@ -12,9 +13,15 @@ from types import NoneType, UnionType
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from bench.analysis.machines import group_by_comparison, group_by_kind, settings_of
 from bench.config.choices import CONF
 from bench.config.compose import compose
 from bench.config.schema import Config
+from bench.report.__main__ import main as report
+from bench.report.closing_words import print_rest, print_verdict
+from bench.report.content.collection import read_comparison
+from bench.results.machines import list_machines
+from bench.statistics.intervals import Speedup
 from tests.support.pages import (
     PAGES,
     ROOT,
@@ -26,7 +33,7 @@ from tests.support.pages import (
     links,
     text_of,
 )
-from tests.support.reports import section_of
+from tests.support.reports import svg_texts
 
 pytestmark = pytest.mark.once
 
@@ -99,8 +106,11 @@ def points(overrides: list[str]) -> list[str]:
     return first
 
 
-def test_readme_is_read_in_a_minute() -> None:
-    assert len(text_of("README.md").splitlines()) <= 120
+def test_readme_is_read_in_a_minute_and_docs_in_an_hour() -> None:
+    assert len(text_of("README.md").splitlines()) <= 90
+    words = {page: len(text_of(page).split()) for page in PAGES if page.startswith("docs/")}
+    assert sum(words.values()) <= 15_000
+    assert words["docs/methodology.md"] <= 2_000
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -109,16 +119,31 @@ def test_every_link_leads_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_link_to_a_comparison_leads_to_its_section(page: str) -> None:
-    reports = [(target, anchor) for target, anchor in links(page) if anchor and target.name == "index.md"]
-    missing = [anchor for target, anchor in reports if f'<a id="{anchor}">' not in target.read_text("utf-8")]
-    assert missing == []
+def test_every_link_to_a_place_on_a_page_leads_to_it(page: str) -> None:
+    """To a heading, by GitHub's rule, or to a comparison's section of a report."""
+    linked = [(target, anchor) for target, anchor in links(page) if anchor and target.suffix == ".md"]
+    assert [anchor for target, anchor in linked if anchor not in anchors_of(target)] == []
 
 
-def test_readme_links_to_every_page_of_docs() -> None:
-    assert {page for page in PAGES if page.startswith("docs/")} <= {
-        str(target.relative_to(ROOT)) for target, _ in links("README.md")
-    }
+@cache
+def anchors_of(page: Path) -> frozenset[str]:
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall("^#+ (.*)", text, re.MULTILINE)
+    slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    return frozenset([*slugs, *re.findall('<a id="(.*?)">', text)])
+
+
+def test_the_index_links_to_every_page_of_docs() -> None:
+    linked = {target.resolve() for target, _ in links("docs/README.md")}
+    assert {ROOT / page for page in PAGES if page.startswith("docs/")} - linked == {ROOT / "docs/README.md"}
+
+
+def test_the_project_has_one_name_and_one_licence() -> None:
+    name, *_ = re.findall(r'^name = "(.+)"', text_of("pyproject.toml"), re.MULTILINE)
+    assert text_of("README.md").startswith(f"# {name}\n")
+    for line in (f"title: {name}", f"  - name: the {name} authors", "license: Apache-2.0"):
+        assert line in text_of("CITATION.cff").splitlines()
+    assert f"the {name} authors" in text_of("LICENSE")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -232,37 +257,125 @@ def test_the_page_for_contributors_explains_every_mark_as_pyproject_does() -> No
         assert f"| `{mark}` | {meaning} |" in text_of("CONTRIBUTING.md")
 
 
-def test_the_numbers_of_readmes_table_are_those_of_the_reports() -> None:
-    rows = [line for line in text_of("README.md").splitlines() if re.search(r"\[as installed\]\(", line)]
-    assert len(rows) >= 3
-    for row in rows:
-        named = re.findall(r"\]\((reports/[^)]+)#([^)]+)\)", row)
-        sections = [section_of(text_of(page), anchor) for page, anchor in named]
-        shown = [cells_by_backend(section)["ortmodule"] for section in sections]
-        over_pytorch, over_best, full_path = RATIO.findall(row.replace("– |", "0.000× [0, 0] |"))
-        assert over_pytorch in shown[0]
-        assert over_best in shown[0]
-        assert len(sections) == 1 or full_path in shown[1]
-        torch, onnxruntime = re.findall(r"\| (\d+), (\d+) \|", row)[0]
-        assert f"PyTorch {torch} GFLOP/s, ONNX Runtime {onnxruntime} GFLOP/s" in sections[0]
+OTHERS = ("pytorch_best", "ortmodule", "ortmodule_zero1")
 
 
-def test_readmes_figure_is_of_the_machine_that_its_text_names() -> None:
-    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", text_of("README.md"))
-    (description,) = re.findall("<desc>(.*?)</desc>", text_of(picture), re.DOTALL)
-    rows = [line for line in text_of("README.md").splitlines() if re.search(r"#bert-mini", line)]
-    assert "family 26, model 2" in rows[0]
-    assert "family 26, model 2" in description
+def of_kinds(base: str, blas: str) -> dict[str, dict[str, Speedup]]:
+    """BERT-Mini's speed-ups over a backend by the first host of each kind of machine, then by backend."""
+    by_machine = {}
+    for folder in list_machines(ROOT / "results"):
+        paths = [folder / "bench" / f"bert-mini-cpux2{end}.csv" for end in ("", "-blas-full-f41f")]
+        by_machine[folder.name] = [read_comparison(path) for path in paths if path.exists()]
+    (same,) = [
+        same
+        for same in group_by_comparison(by_machine, base)
+        if {settings_of(one)["blas"] for one in same.machines.values()} == {blas}
+    ]
+    kinds: dict[str, dict[str, Speedup]] = {}
+    for first, *others in group_by_kind(same.machines):
+        known = {each.backend: (each.kinds if others else each.speedups).get(first) for each in same.backends}
+        kinds[first] = {name: speedup for name, speedup in known.items() if speedup}
+    return kinds
 
 
-RATIO = re.compile(r"\d\.\d+× \[[^]]+\]")
-"""A speed-up with its interval."""
+def rounded(speedup: Speedup | None) -> str:
+    """`1.52 [1.49, 1.54]`; empty where there is none."""
+    return f"{speedup.ratio:.2f} [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup else ""
 
 
-def cells_by_backend(text: str) -> dict[str, set[str]]:
-    """The cells of the rows that have a speed-up, such as `1.090× [1.018, 1.168]`."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
-    return {row[0]: set(row) for row in rows if any(re.match(r"\d\.\d+×", cell) for cell in row)}
+def memory_ratios(machine: str) -> dict[str, float]:
+    """Each backend's peak memory over plain PyTorch's, from a machine's summary.csv."""
+    with (ROOT / "reports" / machine / "summary.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["file"].endswith("bench/bert-mini-cpux2.csv")]
+    peaks = {row["backend"]: float(row["peak_mib"]) for row in rows}
+    return {name: peaks[name] / peaks["pytorch"] for name in OTHERS}
+
+
+def test_readmes_table_and_answer_are_the_figures_of_every_kind_of_machine() -> None:
+    readme = text_of("README.md")
+    lines = re.findall(r"^\| (.*?\]\(reports/.*)\|$", readme, re.MULTILINE)
+    table = {re.findall(r"\(reports/([^/]+)/", line)[0]: [*map(str.strip, line.split("|"))] for line in lines}
+    stock, over_best, full = (
+        of_kinds("", "stock"),
+        of_kinds("pytorch_best", "stock"),
+        of_kinds("pytorch_best", "full"),
+    )
+    assert table.keys() == stock.keys()
+    for machine, (_, *cells) in table.items():
+        shown = [rounded(stock[machine].get(name)) for name in OTHERS]
+        shown += [rounded(found.get(machine, {}).get("ortmodule")) for found in (over_best, full)]
+        assert [cell if "[" in cell else "" for cell in cells] == shown, machine
+    memory = [[memory_ratios(machine)[name] for machine in table] for name in OTHERS]
+    spans = [f"{min(values):.2f} to {max(values):.2f}" for values in memory]
+    assert f"| {' | '.join(spans)} |" in readme
+    assert f"takes {spans[2]} times the memory" in readme
+    for found in (stock, over_best):
+        fastest, *rest = sorted((kind["ortmodule"].ratio for kind in found.values()), reverse=True)
+        assert f"({rest[-1]:.2f} to {rest[0]:.2f} times)" in readme
+        assert found is over_best or f"it is {fastest:.2f} times as fast as plain PyTorch" in readme
+
+
+INTEL = ROOT / "results" / "intel-family6-model207-2-cores-2ffd" / "bench"
+CLOSING = {
+    "README.md": INTEL / "bert-mini-cpux2.csv",
+    "docs/tutorial.md": INTEL / "own-gpt-cpux2-module-own_gpt-py-owngpt-d453.csv",
+}
+"""The pages that show what the end of a comparison says, and the results that it was of."""
+
+
+@pytest.mark.parametrize("page", CLOSING)
+def test_the_end_of_make_bench_on_a_page_is_what_it_prints(
+    page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page may leave lines out, and shows no rules."""
+    comparison = read_comparison(CLOSING[page])
+    print_verdict(comparison)
+    print_rest(comparison, [CLOSING[page]], [], profiled=True)
+    printed = iter(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    (block,) = re.findall(r"^```\n(Faster than .*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
+    for line in filter(None, block.splitlines()):
+        assert line in printed, line
+
+
+def test_the_tutorials_figure_and_table_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    monkeypatch.chdir(tmp_path)
+    lines = text_of("docs/tutorial.md").replace("\\\n", "").splitlines()
+    figure, table = (line.split()[3:] for line in lines if line.startswith("python -m bench.report "))
+    for words in (figure, table, [word.replace(".pdf", ".svg") for word in figure]):
+        assert report(words) == 0
+        assert (tmp_path / words[words.index("--out") + 1]).stat().st_size > 500
+    caption, *_ = re.findall("^Caption: .*", capsys.readouterr().out, re.MULTILINE)
+    assert f"> {caption}\n" in text_of("docs/tutorial.md")
+    assert svg_texts(tmp_path / "own-gpt.svg") == svg_texts(ROOT / "docs" / "examples" / "own-gpt.svg")
+
+
+MEASURED = re.compile(r"\b(\d\.\d{3})×? \[(\d\.\d{3}), (\d\.\d{3})\]")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_ratio_with_an_interval_stands_in_a_report(page: str) -> None:
+    """Which `make report` makes of the results."""
+    known = {found for path in (ROOT / "reports").rglob("*.md") for found in measured_in(path)}
+    assert set(MEASURED.findall(text_of(page))) - known == set()
+
+
+@cache
+def measured_in(path: Path) -> frozenset[tuple[str, ...]]:
+    return frozenset(MEASURED.findall(path.read_text(encoding="utf-8")))
+
+
+def test_how_often_a_backend_is_faster_is_what_each_machines_page_says() -> None:
+    rows = re.findall(
+        r"^\| \[.+?\]\((\.\./reports/.+?)\) \| (.+) \|$", text_of("docs/answer.md"), re.MULTILINE
+    )
+    assert len(rows) >= 5
+    for link, cells in rows:
+        page = (ROOT / "docs" / link).read_text(encoding="utf-8").replace("*", "")
+        for cell in cells.removeprefix("faster on ").split(" | "):
+            assert f"on {cell}\n" in page
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path
     svg = rendered(tmp_path, golden_records())
     texts = svg_texts(svg)
     for words in (
-        "Throughput relative to pytorch, all backends at the same batch",
-        "bert-tiny: masked-lm, batch 4 × 2 × 2 accumulated, length 128, fp32",
+        "Throughput relative to pytorch",
         "ortmodule",
         "1.250× faster [1.250, 1.250]",
         "ortmodule_zero1",
@@ -31,7 +30,7 @@ def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path
         assert words in texts
     whole = " ".join(texts)
     assert "Example CPU" in whole
-    assert "2 ranks × 1 thread" in whole
+    assert "2 ranks" in whole
 
 
 def test_the_bars_start_at_zero(tmp_path: Path) -> None:
@@ -50,7 +49,8 @@ def test_a_backend_without_speedup_shows_the_reason_in_place_of_its_bar(tmp_path
 def test_a_single_launch_is_admitted_under_the_figure(tmp_path: Path) -> None:
     records = comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]})
     svg = rendered(tmp_path, records)
-    assert "the variation between launches is not in the interval" in " ".join(svg_texts(svg))
+    below = svg.with_name("index.md").read_text(encoding="utf-8").partition("(speedup.svg)")[2]
+    assert "the variation between launches is not in the interval" in below.strip().splitlines()[0]
 
 
 def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -86,11 +86,12 @@ def test_an_infinite_interval_and_a_single_round_are_drawn(tmp_path: Path) -> No
         assert any(text.endswith(shown) for text in svg_texts(svg))
 
 
-def test_a_backend_looks_the_same_everywhere_and_the_known_ones_differ() -> None:
-    assert style.look("never heard of") == style.look("never heard of")
-    known = [style.look(name) for name in ("pytorch", "ortmodule", "ortmodule_zero1")]
-    assert len({colour for colour, _ in known}) == 3
-    assert len({hatch for _, hatch in known}) == 3
+def test_a_known_backend_looks_the_same_everywhere_and_no_two_of_a_figure_alike() -> None:
+    names = ["pytorch_best@modern", "ortmodule", "pytorch_best", "pytorch_fused", "never heard of"]
+    few, many = style.looks(names), style.looks([*names, *map(str, range(30))])
+    assert few["ortmodule"] == many["ortmodule"]
+    assert len({colour for colour, _ in few.values()}) == len(names)
+    assert len({*many.values()}) == len(many)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,10 +23,7 @@ from bench.analysis.machines import (
 )
 from bench.report.pages.machines import machines_page, machines_table
 from bench.report.render.markdown import render_markdown
-from bench.results import csv_files
-from bench.results.machines import list_machines
 from bench.results.records import Record
-from bench.setup.checkout import ROOT
 from tests.support.factories import (
     ENVIRONMENT,
     comparison,
@@ -36,7 +32,6 @@ from tests.support.factories import (
     with_environment,
     workload,
 )
-from tests.support.git import copy_committed
 from tests.support.result_files import table_of_records
 
 KACKER = np.array([61.00, 61.40, 62.21, 62.30, 62.34, 62.60, 62.70, 62.84, 65.90])
@@ -225,40 +220,16 @@ def test_speeds_over_another_backend_are_compared_on_request() -> None:
     assert ort.speedups["two"].ratio == pytest.approx(1.2, rel=0.01)
 
 
-def test_the_readme_quotes_the_mean_of_the_committed_machines_and_what_one_more_may_show(
-    tmp_path: Path,
-) -> None:
-    copy_committed(tmp_path, "results/*/bench/bert-mini-cpux2*.csv", "results/*/machine.json")
-    by_machine = {
-        folder.name: [
-            ComparisonResults(stem=path.stem, rows=csv_files.read(path))
-            for path in sorted(folder.glob("bench/bert-mini-cpux2*.csv"))
-            if "." not in path.stem
-        ]
-        for folder in list_machines(tmp_path / "results")
-    }
-    cells = []
-    for base, settings in (("", "stock"), ("pytorch_best", "stock"), ("pytorch_best", "full")):
-        (spread,) = [
-            backend.spread
-            for same in group_by_comparison(by_machine, base)
-            for backend in same.backends
-            if backend.backend == "ortmodule"
-            and {settings_of(one)["blas"] for one in same.machines.values()} == {settings}
-        ]
-        assert spread is not None
-        low, high = spread.predicted_low, spread.predicted_high
-        predicted = "unknown" if low is None or high is None else f"[{low:.2f}, {high:.2f}]"
-        cells.append(f"{spread.mean:.3f}×; {predicted}")
-    assert f"| {' | '.join(cells)} |" in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 # The table
 
 
 def test_the_table_has_a_row_for_each_machine_their_mean_and_one_more_machine() -> None:
     by_machine = {f"machine {n}": [results(of_kind(n, two_backends(n)))] for n in (1, 2, 3)}
-    lines = [line for line in render_markdown(machines_page(by_machine)).splitlines() if line.startswith("|")]
+    lines = [
+        line
+        for line in render_markdown(machines_page(group_by_comparison(by_machine))).splitlines()
+        if line.startswith("|")
+    ]
     assert lines[0] == "| machine | GFLOP/s: PyTorch, ONNX Runtime | ortmodule over pytorch |"
     assert [line.split("|")[1].strip() for line in lines[2:]] == [
         *by_machine,
@@ -266,6 +237,8 @@ def test_the_table_has_a_row_for_each_machine_their_mean_and_one_more_machine() 
         "one more machine",
     ]
     del by_machine["machine 3"]
-    assert "one more machine |" not in render_markdown(machines_page(by_machine))
+    assert "one more machine |" not in render_markdown(machines_page(group_by_comparison(by_machine)))
     del by_machine["machine 2"]
-    assert "No two machines have made the same comparison." in render_markdown(machines_page(by_machine))
+    assert "No two machines have made the same comparison." in render_markdown(
+        machines_page(group_by_comparison(by_machine))
+    )

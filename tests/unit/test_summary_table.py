@@ -66,7 +66,7 @@ def test_summary_csv_has_every_figure_with_its_interval() -> None:
         "file": "bart-large-cpux2.csv",
     }
     assert {name: ort[name] for name in said} == said
-    assert "2 ranks × 1 thread" in ort["machine"]
+    assert ort["machine"] == "AMD EPYC, 2 cores, 2 ranks, as installed"
     assert ort["workload"] == "translation, batch 8 × 2, length 64, fp32"
 
 
@@ -99,7 +99,7 @@ def test_the_report_writes_summary_csv_with_the_reproduction(tmp_path: Path) -> 
 
 def test_the_markdown_table_has_one_row_for_each_backend_under_its_machine() -> None:
     lines = markdown_tables(by_machine(of_model(BART))).splitlines()
-    assert lines[0].startswith("**cpu: AMD EPYC")
+    assert lines[0].startswith("**AMD EPYC, 2 cores")
     factor = math.exp(half_width(BART))
     ratio = f"1.180× [{1.18 / factor:.3f}, {1.18 * factor:.3f}]"
     assert lines[6].startswith(f"| bart-large | ortmodule | 60.68 | {ratio} | faster | 1.063× ")
@@ -136,7 +136,7 @@ def test_the_latex_table_is_for_booktabs_and_escaped() -> None:
     )
     assert lines[8] == r"bert-tiny & x\{y\} & -- & oom & -- & -- & -- & -- \\"
     assert all(line.endswith(r"\\") for line in (*lines[4:5], *lines[6:9]))
-    assert r"95 \% interval over launches. Machine: cpu: Example CPU" in text
+    assert r"95 \% interval over launches. Machine: Example CPU" in text
 
 
 @pytest.mark.parametrize(

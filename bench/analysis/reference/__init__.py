@@ -12,15 +12,6 @@ FOLDER = Path(__file__).parent
 
 AT_LARGEST = "max-batch"  # the flag of what was published with each side at its own largest batch
 
-FLAGS = {
-    "typo-suspected": "its page contradicts itself",
-    "zero2-both-sides": "ZeRO-2 on both sides",
-    AT_LARGEST: "each side at its own largest batch",
-    "percent-only": "only a percentage was published",
-    "range": "a range over several models",
-}
-"""What a flag in published.csv means, in the words of a caption."""
-
 BLOG_BAND = (1.39, 2.30)
 """39 % to 130 % more throughput: the blog of January 2023 on ONNX Runtime with ZeRO-1 (published.csv)."""
 

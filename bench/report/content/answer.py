@@ -36,6 +36,9 @@ QUESTION = "Does training become faster with ONNX Runtime?"
 SUBJECTS = {"ortmodule": "ONNX Runtime", "ortmodule_zero1": "ONNX Runtime with ZeRO-1"}
 """What a backend is called in a sentence; any other has its own name."""
 
+OVER = ("over PyTorch", "over its best", "over PyTorch with MKL's full path", "over its best with that path")
+"""The columns of a table of answers."""
+
 _WORDS = {FASTER: "faster", SAME: "the same", SLOWER: "slower", INCONCLUSIVE: "inconclusive"}
 
 
@@ -43,10 +46,16 @@ _WORDS = {FASTER: "faster", SAME: "the same", SLOWER: "slower", INCONCLUSIVE: "i
 class Sentence:
     """How fast one backend is."""
 
+    subject: str  # what the backend is called
     begin: str  # what stands before the clauses; the whole sentence if there are none
-    # over each PyTorch, on how many models and with which ratios; a page gives each a line of its own
+    # over each PyTorch of `OVER`, on how many models and with which ratios; empty where that was not measured
     clauses: Sequence[Sequence[Inline]] = ()
-    memory: str = ""  # a clause of its own about peak memory; empty if none is known
+    peaks: str = ""  # its peak memory over that of PyTorch; empty if none is known
+
+    @property
+    def memory(self) -> str:
+        """A clause of its own about peak memory."""
+        return f"its peak memory is {self.peaks} times that of PyTorch" if self.peaks else ""
 
     @property
     def text(self) -> str:
@@ -54,7 +63,7 @@ class Sentence:
         if not self.clauses:
             return self.begin
         memory = f"; {self.memory}" if self.memory else ""
-        return f"{self.begin} {enumerated(list(map(plain, self.clauses)), ', and ')}{memory}."
+        return f"{self.begin} {enumerated([*map(plain, filter(None, self.clauses))], ', and ')}{memory}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,19 +114,21 @@ def _sentence(subject: str, backend: BackendAnswer, answer: ModelsAnswer) -> Sen
     every = [outcome for _, outcomes in conditions for outcome in outcomes]
     than, outcomes = conditions[0]
     if all(outcome.failed for outcome in every):
-        return Sentence(begin=f"{subject} has no result: {_one_by_one(outcomes)}.")
+        return Sentence(subject=subject, begin=f"{subject} has no result: {_one_by_one(outcomes)}.")
     if not any(outcome.verdict in _WORDS for outcome in every):
         unknown = f"Nobody knows yet whether {subject} is faster than {than}"
-        return Sentence(begin=f"{unknown}, since one launch alone has no verdict: {_one_by_one(outcomes)}.")
+        unknown += f", since one launch alone has no verdict: {_one_by_one(outcomes)}."
+        return Sentence(subject=subject, begin=unknown)
     clauses: list[list[Inline]] = []
-    for than, outcomes in conditions:
+    for than, outcomes in pytorches:
         faster = sum(outcome.verdict == FASTER for outcome in outcomes)
-        models = len(outcomes) if clauses else plural(len(outcomes), "model")
+        models = len(outcomes) if any(clauses) else plural(len(outcomes), "model")
         details = _one_by_one(outcomes) if len(outcomes) == 1 else _by_verdict(outcomes)
-        clauses.append([f"than {than} on ", Bold(f"{faster} of {models}"), f" ({details})"])
+        clause: list[Inline] = [f"than {than} on ", Bold(f"{faster} of {models}"), f" ({details})"]
+        clauses.append(clause if outcomes else [])
     peaks = [outcome.memory for outcome in backend.over_reference if outcome.memory is not None]
-    memory = f"its peak memory is {ratio_range(peaks)} times that of PyTorch" if peaks else ""
-    return Sentence(begin=f"{subject} is faster", clauses=clauses, memory=memory)
+    memory = ratio_range(peaks) if peaks else ""
+    return Sentence(subject=subject, begin=f"{subject} is faster", clauses=clauses, peaks=memory)
 
 
 def _by_verdict(outcomes: Sequence[Outcome]) -> str:

@@ -156,10 +156,11 @@ def table_of_texts(
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture in a file beside the page, and what it shows in words."""
+    """A picture in a file beside the page, what it shows in words, and how to read it."""
 
     path: Path
     caption: str
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ class ReportedComparison(ComparisonResults):
 
     @cached_property
     def panel(self) -> str:
-        """The heading of the comparisons that it may be shown with: hardware, and the rule of batches."""
+        """The heading of the comparisons that it may be shown with: machine, and the rule of batches."""
         rule = f"; {describe.largest_batch_rule(self.rows)}" if self.at_largest else ""
         return f"{self.hardware}{rule}"
 

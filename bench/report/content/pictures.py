@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.report.content.blocks import Picture
 
-SPEED, ATTRIBUTION, UNCONTROLLED = "models-speedup", "attribution", "fairness"
+SPEED, UNCONTROLLED = "models-speedup", "fairness"
 TIME = ("models-breakdown", "breakdown")  # kinds of figures about a step's time
 
 CAPTIONS = {
@@ -15,8 +15,8 @@ CAPTIONS = {
     "models-energy": "Energy per sample, model by model",
     "models-breakdown": "Where a step's time goes, model by model",
     "speedup": "Speed-up over the reference backend",
+    "trade-off": "Speed-up against peak memory",
     "breakdown": "Where a step's time goes",
-    ATTRIBUTION: "What made the difference",
     UNCONTROLLED: "What an uncontrolled harness would print",
     "memory": "Peak memory",
     "converge": "Held-out loss against time",
@@ -31,12 +31,14 @@ class ReportFigure:
     path: Path
     kind: str  # what it shows, of `CAPTIONS`
     of: str = ""  # of what, in words; empty for all comparisons
+    caption: str = ""  # how to read it
     anchors: Set[str] = frozenset()  # of the comparisons that it is of, where these are some
 
     @property
     def picture(self) -> Picture:
         """The figure on a page."""
-        return Picture(path=self.path, caption=": ".join(filter(None, (CAPTIONS[self.kind], self.of))))
+        words = ": ".join(filter(None, (CAPTIONS[self.kind], self.of)))
+        return Picture(path=self.path, caption=words, note=self.caption)
 
 
 def numbered(name: str, number: int) -> str:

@@ -3,18 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from matplotlib.figure import Figure
-
 from bench.analysis.breakdown import Breakdown
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import milliseconds
 from bench.report.figures import style
 from bench.report.figures.model_chart import ModelChart, ModelLine, machine_and_workload, model_chart
-from bench.report.figures.rows import Marks, Row, RowChart, RowGroup, draw_rows, stacked
+from bench.report.figures.rows import Marks, Row, RowChart, RowGroup, stacked
 from bench.report.figures.sheet import bar_entry, mark_entry
 from bench.report.figures.style import Theme
-from bench.report.words.formatting import TIMES, one_line, share
+from bench.report.words.formatting import TIMES, enumerated, one_line, share
 
 REMAINDER = "not in the profile"  # what a timed step takes beyond the profiled one
 TOO_FAR = "profile too far from the timed step"  # why a step has no bar
@@ -90,7 +88,7 @@ def describe_steps(chart: ModelChart) -> str:
 
 def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
     """The chart's rows."""
-    timed = style.diamond(theme, theme.ground)
+    timed = style.diamond(theme)
     bars = [bar for line in chart.lines for bar in step_bars(chart, line)]
 
     def make_row(bar: StepBar) -> Row:
@@ -98,9 +96,13 @@ def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
         stack, reason = stacked(bar.parts, style.KINDS), "" if bar.parts else TOO_FAR
         return Row(name=bar.backend, bars=stack, marks=marks, beside=milliseconds(bar.timed_s), reason=reason)
 
+    empty = [line.label for line in chart.lines if not any(bar.parts for bar in step_bars(chart, line))]
+    empty = empty if len(empty) < len(chart.lines) else []
     panels = {
         heading if len(chart.panels) > 1 else "": [
-            RowGroup(heading=line.label, rows=[*map(make_row, step_bars(chart, line))]) for line in lines
+            RowGroup(heading=line.label, rows=[*map(make_row, step_bars(chart, line))])
+            for line in lines
+            if line.label not in empty
         ]
         for heading, lines in chart.panels.items()
     }
@@ -108,8 +110,9 @@ def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
     legend = [bar_entry(kind, look) for kind, look in style.KINDS.items() if kind in kinds]
     sentences = [
         f"Bars: profiled steps by kind of work, over the timed step of {chart.reference}.",
-        "Diamonds: timed steps, with their milliseconds.",
+        "Diamonds: timed steps, with their milliseconds; a bar that ends behind one was slowed by profiling.",
         *([f"What these take beyond the bar's kinds of work is {REMAINDER}."] if REMAINDER in kinds else []),
+        *([f"Not drawn, since no profile is near its timed step: {enumerated(empty)}."] if empty else []),
         *machine_and_workload(chart),
     ]
     return RowChart(
@@ -124,7 +127,7 @@ def breakdown_rows(chart: ModelChart, theme: Theme) -> RowChart:
     )
 
 
-def draw_breakdown_of(comparison: ReportedComparison, theme: Theme) -> Figure:
-    """Draw the steps of every backend of one comparison."""
+def breakdown_of(comparison: ReportedComparison, theme: Theme) -> RowChart:
+    """The steps of every backend of one comparison."""
     chart = breakdown_chart([comparison], backends=[other.backend for other in comparison.others])
-    return draw_rows(breakdown_rows(chart, theme), theme)
+    return breakdown_rows(chart, theme)

@@ -1,20 +1,16 @@
 """The figures with a row for each backend of many comparisons: speed-ups and peaks of memory."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from bench.analysis import reference
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.model_chart import hardware_of
-from bench.report.figures.rows import REACH, Bar, Marks, Row, RowChart, RowGroup, draw_rows, ends_of, stacked
+from bench.report.figures.rows import REACH, Bar, Marks, Row, RowChart, RowGroup, ends_of, stacked
 from bench.report.figures.sheet import bar_entry
-from bench.report.figures.style import Theme
+from bench.report.figures.style import Look, Theme
 from bench.report.words import describe
 from bench.report.words.formatting import TIMES, number, ratio
 from bench.statistics.backend_blocks import WITH_FILES
@@ -46,74 +42,52 @@ def comparisons_of(page: Page) -> list[ReportedComparison]:
 
 
 def _row_panels(
-    page: Page, row: Callable[[ReportedComparison, BackendSummary], Row], *, relative: bool = False
+    page: Page, row: Callable[[ReportedComparison, BackendSummary, Look], Row], *, relative: bool = False
 ) -> dict[str, list[RowGroup]]:
-    """The panels of a page, with a row for each backend.
-
-    Where rows are `relative` to the reference it has none; its name is in the headings if there are several.
-    They have the blog's band and a line at the best PyTorch.
-    """
-    several = relative and len({comparison.reference for comparison in comparisons_of(page)}) > 1
-
-    def heading(comparison: ReportedComparison) -> str:
-        over = f", over {comparison.reference}" if several else ""
-        batches = f" ({describe.micro_batches(comparison.rows)})" if comparison.at_largest else ""
-        return f"{comparison.model}: {comparison.workload}{over}{batches}"
-
-    count = Counter(map(heading, comparisons_of(page)))
+    """The panels of a page, with a row for each backend; where they are `relative` none for the reference."""
+    looks = style.looks(each.backend for one in comparisons_of(page) for each in one.summaries)
 
     def group(comparison: ReportedComparison) -> RowGroup:
-        # where another has the same workload
-        title = "" if count[heading(comparison)] == 1 else f" ({comparison.title})"
-        rows = [
-            row(comparison, summary) for summary in (comparison.others if relative else comparison.summaries)
-        ]
+        batches = f" ({describe.micro_batches(comparison.rows)})" if comparison.at_largest else ""
+        said = comparison.panel.split(", ")
+        words = [part for part in comparison.title.split(", ") if part not in said]
         return RowGroup(
-            heading=f"{heading(comparison)}{title}",
-            rows=rows,
+            heading=f"{', '.join(words)}{batches}",
+            rows=[
+                row(comparison, each, looks[each.backend])
+                for each in (comparison.others if relative else comparison.summaries)
+            ],
             best=_best_pytorch(comparison) if relative else None,
-            band=reference.BLOG_BAND if relative and not comparison.at_largest else None,
         )
 
     return {title: [*map(group, comparisons)] for title, comparisons in page.items()}
 
 
-def draw_speedup(page: Page, theme: Theme) -> Figure:
-    """Bars against the reference at 1, with intervals; published figures as marks of another kind."""
+def speedup_chart(page: Page, theme: Theme) -> RowChart:
+    """Bars against the reference at 1, with intervals."""
     everything = comparisons_of(page)
     references = ", ".join(dict.fromkeys(comparison.reference for comparison in everything))
     at_largest = everything[0].at_largest
-    which = "each backend at its largest batch" if at_largest else "all backends at the same batch"
-    chart = RowChart(
-        title=f"Throughput relative to {references}, {which}",
-        panels=_row_panels(page, partial(_speedup_row, theme=theme), relative=True),
+    which = ", each backend at its largest batch" if at_largest else ""
+    return RowChart(
+        title=f"Throughput relative to {references}{which}",
+        panels=_row_panels(page, partial(_speedup_row, theme), relative=True),
         limits=(0, _limit(everything)),
         label=f"speed-up over {references} ({TIMES}, higher is better)",
         caption=_caption(everything),
         line=1,
     )
-    return draw_rows(chart, theme)
 
 
 def _caption(comparisons: Sequence[ReportedComparison]) -> str:
-    others = [(comparison, other) for comparison in comparisons for other in comparison.others]
-    published = [mark for comparison, other in others if (mark := _published(comparison, other))]
-    notes = sorted({other.speedup.note for _, other in others if other.speedup} - {""})
-    sentences = ["; ".join(["Whiskers: 95 % interval", *notes]) + ". Points: single rounds."]
-    if any(_best_pytorch(comparison) for comparison in comparisons):
-        sentences.append("Blue lines: the fastest PyTorch of the same comparison.")
-    if not comparisons[0].at_largest:
-        sentences.append(
-            "Grey band: what the blog of January 2023 claims for ONNX Runtime with ZeRO-1 on 8 A100, 39 % to "
-            "130 % more."
-        )
-    if published:
-        where = "; ".join(dict.fromkeys(map(hardware_of, published)))
-        sentences.append(
-            f"Diamonds: published for the same model on other hardware ({where}), not comparable."
-        )
-    flags = dict.fromkeys(mark.flag for mark in published if mark.flag)
-    return " ".join([*sentences, *(f"Flagged: {reference.FLAGS[flag]}." for flag in flags)])
+    speedups = [other.speedup for comparison in comparisons for other in comparison.others if other.speedup]
+    notes = sorted({speedup.note for speedup in speedups} - {""})
+    best = (
+        " Blue lines: the fastest PyTorch of the same comparison."
+        if any(map(_best_pytorch, comparisons))
+        else ""
+    )
+    return f"{'; '.join(['Whiskers: 95 % interval', *notes])}. Points: single rounds.{best}"
 
 
 def _best_pytorch(comparison: ReportedComparison) -> float | None:
@@ -122,36 +96,27 @@ def _best_pytorch(comparison: ReportedComparison) -> float | None:
     return best.speedup.ratio if best and best.speedup else None
 
 
-def _published(comparison: ReportedComparison, summary: BackendSummary) -> reference.Published | None:
-    """The published speed-up of this backend on this model, measured by the same rule of batches."""
-    return next((mark for mark in comparison.published if mark.backend == summary.backend), None)
-
-
-def _speedup_row(comparison: ReportedComparison, summary: BackendSummary, *, theme: Theme) -> Row:
-    marks = []
-    if published := _published(comparison, summary):
-        marks.append(Marks(values=[published.ratio], mark=style.diamond(theme, theme.ground)))
+def _speedup_row(theme: Theme, _: ReportedComparison, summary: BackendSummary, look: Look) -> Row:
     speedup = summary.speedup
     if summary.status != "ok" or speedup is None:
         reason = summary.status if summary.status != "ok" else summary.message
-        return Row(name=summary.backend, reason=reason, marks=marks)
+        return Row(name=summary.backend, reason=reason)
     rounds = np.exp(np.concatenate(list(summary.log_ratios.values())))
     point = {"marker": "o", "markersize": 1.6, "color": theme.ink, "alpha": 0.3, "mew": 0, "zorder": 4}
-    marks.append(Marks(values=rounds, down=np.linspace(-0.25, 0.25, len(rounds)).tolist(), mark=point))
+    down = np.linspace(-0.25, 0.25, len(rounds)).tolist()
     return Row(
         name=summary.backend,
-        bars=[Bar(0, speedup.ratio, style.look(summary.backend))],
+        bars=[Bar(0, speedup.ratio, look)],
         interval=ends_of(speedup),
-        marks=marks,
+        marks=[Marks(values=rounds, down=down, mark=point)],
         beside=f"{ratio(speedup.ratio)} {summary.verdict} {speedup.interval}",
     )
 
 
 def _limit(comparisons: Sequence[ReportedComparison]) -> float:
-    """Right end of the axis: beyond the band, all bars, and all intervals that are not far longer."""
+    """Right end of the axis: beyond all bars, and all intervals that are not far longer."""
     speedups = [other.speedup for comparison in comparisons for other in comparison.others if other.speedup]
-    ratios = [reference.BLOG_BAND[1], *(speedup.ratio for speedup in speedups)]
-    ratios += [mark.ratio for comparison in comparisons for mark in comparison.published]
+    ratios = [1.0, *(speedup.ratio for speedup in speedups)]
     ends = [speedup.high for speedup in speedups if speedup.high]
     return 1.04 * max(max(ratios), min(max(ends, default=0.0), REACH * max(ratios)))
 
@@ -164,7 +129,7 @@ MEMORY_CAPTION = (
 )
 
 
-def draw_memory(page: Page, theme: Theme) -> Figure:
+def memory_chart(page: Page, _: Theme) -> RowChart:
     """The peaks of the timed blocks, divided into what the parameters predict and the rest."""
     everything = comparisons_of(page)
     peaks = [other.peak_mib or 0.0 for comparison in everything for other in comparison.summaries]
@@ -173,7 +138,7 @@ def draw_memory(page: Page, theme: Theme) -> Figure:
     better = "; all may use the same" if at_largest else ", lower is better"
     columns = {comparison.peak_column for comparison in everything}
     files = ", library files included" if columns == {WITH_FILES} else ""
-    chart = RowChart(
+    return RowChart(
         title="Peak memory at each backend's largest batch" if at_largest else "Peak memory",
         panels=_row_panels(page, partial(_memory_row, mixed=len(columns) > 1)),
         limits=(0, 1.04 * max([1.0, *peaks])),
@@ -181,14 +146,13 @@ def draw_memory(page: Page, theme: Theme) -> Figure:
         caption=MEMORY_CAPTION,
         legend=[bar_entry(kind, look) for kind, look in style.PARTS.items() if kind in kinds],
     )
-    return draw_rows(chart, theme)
 
 
-def _memory_row(comparison: ReportedComparison, summary: BackendSummary, *, mixed: bool) -> Row:
+def _memory_row(comparison: ReportedComparison, summary: BackendSummary, look: Look, *, mixed: bool) -> Row:
     peak = summary.peak_mib
     if peak is None:
         return Row(name=summary.backend, reason=summary.status if summary.status != "ok" else "no figure")
-    whole = [Bar(0, peak, style.look(summary.backend))]
+    whole = [Bar(0, peak, look)]
     bars = stacked(_parts(summary), style.PARTS) or whole
     with_files = ", library files included" if comparison.peak_column == WITH_FILES and mixed else ""
     return Row(name=summary.backend, bars=bars, beside=f"{number(peak)} MiB{with_files}")

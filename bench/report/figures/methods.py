@@ -13,7 +13,6 @@ from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, e
 from bench.report.figures.sheet import bar_entry, interval_entry
 from bench.report.figures.style import Theme
 from bench.report.pages.methods import figure_stem, figure_title, name_method
-from bench.report.words import describe
 from bench.report.words.formatting import TIMES, ratio
 
 SPEED, MEMORY = ("#0072B2", ""), ("#E69F00", "///")
@@ -41,13 +40,11 @@ def _draw_methods(comparison: ReportedComparison, study: MethodsStudy, theme: Th
     within = [end for end in ends if 1 / FARTHEST < end < FARTHEST]
     chart = RowChart(
         title=figure_title(comparison),
-        subtitle=f"{describe.short_workload(describe.of_reference(comparison.rows))}; {comparison.panel}",
+        subtitle=comparison.panel,
         panels={"": sorted(groups, key=lambda group: group.section == OTHERS)},
         limits=ratio_limits([min(max(value, 1 / FARTHEST), FARTHEST) for value in values], within),
         logarithmic=True,
         label=f"over {study.reference} ({TIMES}, logarithmic)",
-        caption="Speed: throughput over the baseline's. Memory: peak of the timed steps over the baseline's. "
-        "First those methods that neither another one nor the baseline beats in both at the same time.",
         legend=[bar_entry("speed", SPEED), bar_entry("peak memory", MEMORY), interval_entry(theme)],
         line=1,
         row=0.11,

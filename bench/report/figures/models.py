@@ -1,12 +1,10 @@
 """The figures of many models: for each a bar of every backend, from the reference at 1."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from bench.analysis import reference
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import choose_one_of_each_model, panels_of
@@ -27,7 +25,7 @@ from bench.report.figures.rows import Bar, Marks, Row, RowChart, RowGroup, draw_
 from bench.report.figures.sheet import REPORT_WIDTH, WIDE, bar_entry, interval_entry, mark_entry
 from bench.report.figures.style import LIGHT, Theme
 from bench.report.words.describe import has_full_path, short_setting
-from bench.report.words.formatting import TIMES, as_sentence, enumerated, one_line
+from bench.report.words.formatting import TIMES, as_sentence, one_line
 from bench.report.words.titles import spell_model
 
 
@@ -45,11 +43,10 @@ def plan_model_figure(
     path: Path,
     *,
     of: str = "speedup",
-    width: float = REPORT_WIDTH,
+    width: float | None = None,
     theme: Theme = LIGHT,
     backends: Sequence[str] = (),
     title: str | None = None,
-    with_caption: bool = True,
 ) -> ModelFigure:
     """One figure of these comparisons.
 
@@ -57,11 +54,10 @@ def plan_model_figure(
         comparisons: a model each; those of different machines get panels of their own.
         path: ends in .svg, .pdf or .png.
         of: of `KINDS`.
-        width: in inches; the height follows.
+        width: in inches, of which an SVG has the size; without one it is as wide as a page.
         theme: light or dark.
         backends: whose bars; the usual ones without any.
         title: in place of its own; empty for none.
-        with_caption: whether the caption is part of the picture.
 
     Raises:
         UserError: nothing can be shown, or a backend is unknown.
@@ -71,17 +67,16 @@ def plan_model_figure(
         rows, description = breakdown_rows(chart, theme), describe_steps(chart)
     else:
         chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
-        rows, description = model_rows(chart, theme, width), describe_models(chart)
-    drawn = replace(
-        rows, title=rows.title if title is None else title, caption=rows.caption if with_caption else ""
-    )
+        rows, description = model_rows(chart, theme, width or REPORT_WIDTH), describe_models(chart)
+    drawn = replace(rows, title=rows.title if title is None else title)
     write = partial(
         write_figure,
         path,
-        partial(draw_rows, drawn, width=width),
+        partial(draw_rows, drawn, width=width or REPORT_WIDTH),
         theme=theme,
         title=title or rows.title,
         description=f"{description} {rows.caption}",
+        on_page=width is None,
     )
     return ModelFigure(write=write, caption=rows.caption, left_out=chart.left_out)
 
@@ -98,12 +93,17 @@ def planned_figures(
         for kind in KINDS:
             path = folder / f"{numbered(f'models-{kind}', number)}.svg"
             try:
-                write = plan_model_figure(comparisons, path, of=kind).write
+                made = plan_model_figure(comparisons, path, of=kind)
             except UserError:
                 continue  # there is no such figure of these results
-            words = describe_set(comparisons)
-            anchors = {comparison.anchor for comparison in comparisons}
-            planned.append((ReportFigure(path=path, kind=f"models-{kind}", of=words, anchors=anchors), write))
+            figure = ReportFigure(
+                path=path,
+                kind=f"models-{kind}",
+                of=describe_set(comparisons),
+                caption=made.caption,
+                anchors={comparison.anchor for comparison in comparisons},
+            )
+            planned.append((figure, made.write))
     return planned
 
 
@@ -133,13 +133,14 @@ def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[R
 def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
     """The rows of a drawing of so many inches, on which intervals are written where there is room."""
     grouped = len({line.modality for line in chart.lines}) > 1
+    looks = style.looks(chart.backends)
 
     def make_group(line: ModelLine) -> RowGroup:
         return RowGroup(
             name=line.name,
             detail=line.detail,
             section=line.modality if grouped else "",
-            rows=[_row(chart, line, bar, theme, width) for bar in line.bars],
+            rows=[_row(line, bar, theme, width, looks) for bar in line.bars],
             best=line.best[1].value if line.best else None,
         )
 
@@ -147,6 +148,7 @@ def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
     values = [ratio.value for ratio in ratios] + [line.best[1].value for line in chart.lines if line.best]
     values += [mark.ratio for line in chart.lines for mark in line.published]
     ends = [end for ratio in ratios for end in (ratio.low, ratio.high) if end is not None]
+    diamond = style.diamond(theme)
     best = {"marker": "|", "color": theme.best, "mew": 1.7, "markersize": 7}
     quantity = chart.quantity
     return RowChart(
@@ -160,10 +162,10 @@ def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
         label=f"← {quantity.less} · {quantity.axis.format(chart.reference)} · {quantity.more} →",
         caption=caption(chart),
         legend=[
-            *(bar_entry(name, style.look(name)) for name in chart.backends),
+            *(bar_entry(name, looks[name]) for name in chart.backends),
             *([interval_entry(theme)] if ends else []),
             *([mark_entry("best PyTorch", best)] if any(line.best for line in chart.lines) else []),
-            *(mark_entry(f"published: {source}", _diamond(chart, theme, source)) for source in chart.sources),
+            *([mark_entry("published, other hardware", diamond)] if chart.sources else []),
         ],
         line=1,
         row=0.105,  # as high as the number beside it
@@ -171,28 +173,16 @@ def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
     )
 
 
-def _diamond(chart: ModelChart, theme: Theme, source: str) -> dict[str, Any]:
-    """A diamond for each hardware that others measured on."""
-    number = chart.sources.index(source)
-    fill = (theme.ground, theme.ink, "#8C8C8C")[number % 3]
-    return style.diamond(theme, fill) | {"marker": "D" if number < 3 else "s"}
-
-
-def _row(chart: ModelChart, line: ModelLine, bar: ModelBar, theme: Theme, width: float) -> Row:
-    published = [mark for mark in line.published if mark.backend == bar.backend]
-    marks = [
-        Marks(
-            values=[mark.ratio],
-            down=0.4 * (place - (len(published) - 1) / 2),  # equal ones do not hide each other
-            mark=_diamond(chart, theme, hardware_of(mark)),
-        )
-        for place, mark in enumerate(published)
-    ]
+def _row(line: ModelLine, bar: ModelBar, theme: Theme, width: float, looks: Mapping[str, style.Look]) -> Row:
+    published = [mark.ratio for mark in line.published if mark.backend == bar.backend]
+    # equal ones do not hide each other
+    down = [0.4 * (place - (len(published) - 1) / 2) for place in range(len(published))]
+    marks = [Marks(values=published, down=down, mark=style.diamond(theme))] if published else []
     ratio = bar.ratio
     if ratio is None:
         return Row(marks=marks, reason=bar.reason)
     return Row(
-        bars=[Bar(1, ratio.value, style.look(bar.backend))],
+        bars=[Bar(1, ratio.value, looks[bar.backend])],
         interval=ends_of(ratio),
         marks=marks,
         beside=with_interval(ratio) if width >= WIDE else f"{ratio.value:.2f}{TIMES}",
@@ -214,29 +204,18 @@ def caption(chart: ModelChart) -> str:
 
 def _notes(chart: ModelChart) -> list[str]:
     """What the intervals leave out."""
-    if chart.quantity is not SPEEDUP:
-        return []
-    notes = {
-        summary.speedup.note
-        for line in chart.lines
-        for bar in line.bars
-        if (summary := line.comparison.of(bar.backend)) and summary.speedup and summary.speedup.note
-    }
-    return [as_sentence(note) for note in sorted(notes)]
+    others = [other for line in chart.lines for other in line.comparison.others if other.speedup]
+    notes = {other.speedup.note for other in others if other.speedup and chart.quantity is SPEEDUP}
+    return [as_sentence(note) for note in sorted(notes - {""})]
 
 
 def _about_published(chart: ModelChart) -> list[str]:
-    sentences: list[str] = []
-    if chart.sources:
-        sentences.append("Diamonds: published for the whole model on other hardware, not comparable.")
-    models: dict[str, set[str]] = {}
-    for line in chart.lines:
-        for mark in line.published:
-            models.setdefault(mark.flag, set()).add(line.name)
-    for flag, names in models.items():
-        if flag:
-            sentences.append(f"Of {enumerated(sorted(names))}: {reference.FLAGS[flag]}.")
-    return sentences
+    where = "; ".join(chart.sources)
+    return (
+        [f"Diamonds: published for the whole model on other hardware ({where}), not comparable."]
+        if where
+        else []
+    )
 
 
 def describe_models(chart: ModelChart) -> str:

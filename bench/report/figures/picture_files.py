@@ -25,11 +25,12 @@ def write_figure(
     title: str = "",
     description: str = "",
     theme: Theme = LIGHT,
+    on_page: bool = True,
 ) -> None:
     """Draw a figure in a theme and write it in the format that the path's ending names: .svg, .pdf or .png.
 
     Title and description stand in the file, for whoever does not see the picture, unless the page says them.
-    The light theme as SVG follows the screen.
+    The light theme as SVG follows the screen. `on_page` makes an SVG as wide as a page shows it.
     """
     ending = path.suffix.lower().removeprefix(".")
     metadata: dict[str, str | None] = dict.fromkeys(_UNDATED[ending])
@@ -40,7 +41,15 @@ def write_figure(
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script without font
         draw(theme).savefig(content, format=ending, dpi=300, metadata=metadata)
     written = content.getvalue()
-    write_atomically(path, _finish_svg(written.decode(), theme, description) if ending == "svg" else written)
+    svg = _finish_svg(written.decode(), theme, description) if ending == "svg" else ""
+    svg = re.sub("<svg [^>]*>", _as_wide_as_a_page, svg, count=1) if on_page else svg
+    write_atomically(path, svg or written)
+
+
+def _as_wide_as_a_page(tag: re.Match[str]) -> str:
+    wide, high = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', tag[0])[0])
+    size = {"width": style.PAGE_WIDTH, "height": round(style.PAGE_WIDTH * high / wide)}
+    return re.sub(r'(width|height)="[\d.]+pt"', lambda side: f'{side[1]}="{size[side[1]]}"', tag[0])
 
 
 def _finish_svg(svg: str, theme: Theme, description: str) -> str:

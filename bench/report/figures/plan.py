@@ -9,29 +9,20 @@ from matplotlib.figure import Figure
 
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.pictures import UNCONTROLLED, ReportFigure, numbered
-from bench.report.figures import comparisons, waterfall
-from bench.report.figures.breakdown_chart import base_seconds, draw_breakdown_of
+from bench.report.figures import comparisons, trade_off, waterfall
+from bench.report.figures.breakdown_chart import base_seconds, breakdown_of
 from bench.report.figures.comparisons import Page
-from bench.report.figures.convergence import draw_convergence
+from bench.report.figures.convergence import CAPTION, draw_convergence
 from bench.report.figures.picture_files import write_figure
-from bench.report.figures.style import Theme
+from bench.report.figures.rows import RowChart, draw_rows
+from bench.report.figures.style import LIGHT, Theme
 
 MOST = 8  # figures of a kind at most: more take minutes, and the tables hold all of it
 
-OF_PAGES: dict[str, Callable[[Page, Theme], Figure]] = {
-    "speedup": comparisons.draw_speedup,
-    "memory": comparisons.draw_memory,
+OF_PAGES: dict[str, Callable[[Page, Theme], RowChart]] = {
+    "speedup": comparisons.speedup_chart,
+    "memory": comparisons.memory_chart,
 }
-
-OF_ONE: dict[
-    str, tuple[Callable[[ReportedComparison, Theme], Figure], Callable[[ReportedComparison], object]]
-] = {
-    "breakdown": (draw_breakdown_of, lambda comparison: comparison.others and base_seconds(comparison)),
-    "converge": (draw_convergence, lambda comparison: comparison.convergence),
-    "attribution": (waterfall.draw_attribution, lambda comparison: comparison.attribution),
-}
-"""Figures of one comparison, of those measured last; and what a comparison needs for one."""
-
 
 Planned: TypeAlias = tuple[ReportFigure, Callable[[], None]]  # a figure, and what draws and writes it
 
@@ -39,23 +30,41 @@ Planned: TypeAlias = tuple[ReportFigure, Callable[[], None]]  # a figure, and wh
 def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
     """The figures of these results, in the order in which they are shown."""
 
-    def plan(name: str, kind: str, draw: Callable[[Theme], Figure], of: str = "") -> Planned:
-        figure = ReportFigure(path=folder / f"{name}.svg", kind=kind, of=of)
+    def plan(
+        name: str, draw: Callable[[Theme], Figure], caption: str, of: str = "", kind: str = ""
+    ) -> Planned:
+        figure = ReportFigure(path=folder / f"{name}.svg", kind=kind, of=of, caption=caption)
         return figure, partial(write_figure, figure.path, draw)
 
+    def rows(chart: Callable[[Theme], RowChart]) -> tuple[Callable[[Theme], Figure], str]:
+        return lambda theme: draw_rows(chart(theme), theme), chart(LIGHT).caption
+
+    def single(kind: str, one: ReportedComparison, draw: Callable[[Theme], Figure], caption: str) -> Planned:
+        return plan(f"{kind}-{one.anchor}", draw, caption, one.title, kind)
+
     pages = comparisons.cut_into_pages(collection.panels)
+    traded = trade_off.choose(collection.controlled)
+    followed = [one for one in collection.controlled if one.convergence]
     of_pages = [
-        plan(numbered(kind, number), kind, partial(draw, page))
-        for kind, draw in OF_PAGES.items()
+        plan(numbered(kind, number), *rows(partial(chart, page)), kind=kind)
+        for kind, chart in OF_PAGES.items()
         for number, page in enumerate(pages[:MOST], 1)
     ]
     of_one = [
-        plan(f"{kind}-{comparison.anchor}", kind, partial(draw, comparison), comparison.title)
-        for kind, (draw, _) in OF_ONE.items()
-        for comparison in _with(kind, collection)[-MOST:]
+        *(single("trade-off", one, partial(trade_off.draw, one), trade_off.CAPTION) for one in traded),
+        *(
+            single("breakdown", one, *rows(partial(breakdown_of, one)))
+            for one in _profiled(collection)[-MOST:]
+        ),
+        *(single("converge", one, partial(draw_convergence, one), CAPTION) for one in followed),
     ]
     of_settings = [
-        plan(numbered(UNCONTROLLED, number), UNCONTROLLED, partial(waterfall.draw_fairness, *item), item[0])
+        plan(
+            numbered(UNCONTROLLED, number),
+            *rows(partial(waterfall.fairness_chart, *item)),
+            item[0],
+            UNCONTROLLED,
+        )
         for number, item in enumerate(collection.fairness.items(), 1)
     ]
     return [*of_pages, *of_one, *of_settings]
@@ -65,15 +74,13 @@ def not_drawn(collection: Collection) -> list[str]:
     """A sentence for each figure that does not show all comparisons."""
     pages, total = comparisons.cut_into_pages(collection.panels), len(collection.controlled)
     count = sum(len(comparisons.comparisons_of(page)) for page in pages[:MOST])
-    first = f"drawn for the first {count} of {total} comparisons"
-    return [f"{name}: {first}" for name in OF_PAGES if count < total] + [
-        f"{name}: drawn for the comparisons measured last, {MOST} of {count}"
-        for name in OF_ONE
-        if (count := len(_with(name, collection))) > MOST
-    ]
+    first = [f"{name}: drawn for the first {count} of {total} comparisons" for name in OF_PAGES]
+    profiled = len(_profiled(collection))
+    last = f"breakdown: drawn for the comparisons measured last, {MOST} of {profiled}"
+    return first * (count < total) + [last] * (profiled > MOST)
 
 
-def _with(name: str, collection: Collection) -> list[ReportedComparison]:
-    """The comparisons that have what a figure of `OF_ONE` shows, those measured last at the end."""
-    _, has_it = OF_ONE[name]
-    return sorted(filter(has_it, collection.controlled), key=lambda comparison: comparison.measured_at)
+def _profiled(collection: Collection) -> list[ReportedComparison]:
+    """The comparisons that say where a step's time goes, those measured last at the end."""
+    profiled = [one for one in collection.controlled if one.others and base_seconds(one)]
+    return sorted(profiled, key=lambda comparison: comparison.measured_at)

@@ -52,7 +52,6 @@ class Marks:
     values: Sequence[float] | npt.NDArray[np.float64]  # along the axis
     mark: Mapping[str, Any]  # as `Axes.plot` draws it, with zorder 7 unless it says otherwise
     down: Sequence[float] | npt.NDArray[np.float64] | float = 0  # below the row's middle, in heights of a row
-    ends: Sequence[tuple[float, float]] = ()  # of the interval of each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,6 @@ class RowGroup:
     name: str = ""  # left of all rows
     detail: str = ""  # below the name
     best: float | None = None  # where a line crosses all rows
-    band: tuple[float, float] | None = None  # what is shaded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +89,8 @@ class RowChart:
     label: str  # of the axis, with its unit; without one the axis is not drawn
     logarithmic: bool = False
     subtitle: str = ""
-    caption: str = ""
+    caption: str = ""  # how to read it: for a page, or a paper's own; not in the picture
     legend: Sequence[Artist] = ()
-    unit: str = ""  # behind every tick
     line: float | None = None  # where a line stands, such as that of the reference at 1
     row: float = 0.2  # inches from one row to the next
     bar: float = 0.15  # inches of a bar
@@ -133,7 +130,6 @@ def draw_rows(chart: RowChart, theme: Theme, width: float = REPORT_WIDTH) -> Fig
         sheet.caption(heading)
         drawing.draw_panel(groups)
     drawing.write_label()
-    sheet.caption(chart.caption)
     return sheet.finish()
 
 
@@ -177,11 +173,11 @@ class _Drawing:
         axes.spines["bottom"].set_visible(bool(chart.label))
         if chart.label:
             axes.grid(axis="x", color=sheet.theme.grid, linewidth=0.5)
-        apart = 0.2 + widest(f"{end:.2g}0{chart.unit}" for end in chart.limits)
+        apart = 0.2 + widest(f"{end:.2g}0" for end in chart.limits)
         ticks = find_ticks(*chart.limits, int(wide / apart), logarithmic=chart.logarithmic)
         axes.xaxis.set_major_locator(FixedLocator(ticks))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda tick, _: f"{tick:,g}{chart.unit}")
+        axes.xaxis.set_major_formatter(lambda tick, _: f"{tick:,g}")
         axes.set_ylim(sheet.y, top)
         sheet.place(axes, high=sheet.y - top)
         sheet.y += LINE + 0.04 if chart.label else 0
@@ -211,9 +207,6 @@ class _Drawing:
         top = middle - len(group.rows) * pitch / 2
         for number, row in enumerate(group.rows):
             self._draw_row(axes, row, group, top + (number + 0.5) * pitch)
-        if group.band:
-            look: dict[str, Any] = {"color": sheet.theme.band, "linewidth": 0, "zorder": 0}
-            axes.fill_betweenx([sheet.y, sheet.y + high], *group.band, **look)
         if group.best is not None:
             ends = (top, top + len(group.rows) * pitch)
             rim = halo(sheet.theme, 3)
@@ -232,14 +225,16 @@ class _Drawing:
             start, end = np.clip((bar.start, bar.end), *chart.limits)
             look: dict[str, Any] = {"zorder": 2, "clip_on": False, **rimmed(bar.look)}
             axes.add_artist(Rectangle((start, y - chart.bar / 2), end - start, chart.bar, **look))
+            for beyond, inwards in ((min(bar.start, bar.end), 0.12), (max(bar.start, bar.end), -0.12)):
+                if beyond != np.clip(beyond, *chart.limits):  # two gaps: it goes on there
+                    gap = {"ha": "center", "weight": "bold", "fontsize": POINTS + 2}
+                    sheet.text(self._place(beyond) + inwards, y, "//", color=theme.ground, **gap)
         if row.interval:
             self._draw_interval(axes, row.interval, y)
         for marks in row.marks:
             places = y + np.multiply(marks.down, chart.row) + np.zeros(len(marks.values))
             look = {"linestyle": "none", "zorder": 7, "clip_on": False, **marks.mark}
             axes.plot(np.clip(marks.values, *chart.limits), places, **look)
-            for ends, place in zip(marks.ends, places, strict=False):
-                axes.plot(ends, [place, place], linewidth=0.7, color=theme.ink, zorder=6)
         if row.reason:
             self._write_reason(row, group.best, y)
         lines = row.beside.split("\n")
@@ -249,6 +244,8 @@ class _Drawing:
     def _draw_interval(self, axes: Axes, interval: tuple[float, float], y: float) -> None:
         """A whisker; an end that lies beyond the axis is an arrow."""
         ends, theme = np.clip(interval, *self.chart.limits), self.sheet.theme
+        if ends[0] == ends[1] != interval[0]:
+            return  # all of it lies beyond
         look: dict[str, Any] = {"color": theme.ink, "zorder": 6, "clip_on": False}
         axes.plot(ends, [y, y], linewidth=0.8, solid_capstyle="butt", path_effects=halo(theme, 2), **look)
         for end, drawn, beyond in zip(interval, ends, "<>", strict=True):

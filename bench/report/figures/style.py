@@ -1,10 +1,13 @@
 """How every figure looks: colours, hatches, fonts, sizes."""
 
-import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-POINTS, SMALL = 7.5, 6.5  # the sizes of titles and model names, and of all other words
+POINTS, SMALL = 8.0, 7.0
+"""Points of titles and model names, and of all other words, which are 12 pixels high on a page."""
+
+PAGE_WIDTH = 830  # pixels of a picture on a page of GitHub
 
 Look: TypeAlias = tuple[str, str]  # colour and hatch of a bar
 
@@ -12,24 +15,15 @@ Look: TypeAlias = tuple[str, str]  # colour and hatch of a bar
 # distinguishes neighbours where colour is lost; it is of straight lines, which a file repeats in few bytes.
 _KNOWN = {
     "pytorch": ("#56B4E9", ""),
-    "pytorch_fused": ("#0072B2", "///"),
-    "pytorch_zero1": ("#CC79A7", "\\\\\\"),
-    "pytorch_sdpa": ("#F0E442", "---"),
+    "pytorch_best": ("#0072B2", ""),
     "ortmodule": ("#E69F00", "|||"),
-    "ortmodule_adamw": ("#F0E442", "++"),
     "ortmodule_zero1": ("#D55E00", "xxx"),
-    "pytorch_fused_zero1": ("#999999", "xx"),
-    "ortmodule_adamw_zero1": ("#009E73", "//"),
-    "compile": ("#009E73", "+++"),
-    "pytorch@modern": ("#56B4E9", "///"),
-    "pytorch_zero1@modern": ("#CC79A7", "|||"),
-    "compile@modern": ("#009E73", "---"),
+    "pytorch_fused": ("#009E73", "///"),
+    "pytorch_zero1": ("#CC79A7", "\\\\\\"),
+    "compile": ("#F0E442", "+++"),
+    "pytorch@modern": ("#999999", "---"),
 }
-_OTHERS = [
-    (colour, hatch)
-    for colour in ("#009E73", "#F0E442", "#CC79A7", "#0072B2")
-    for hatch in ("//", "\\\\", "++", "--", "||")
-]
+_HATCHES = ("--", "//", "++", "\\\\", "||")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +34,6 @@ class Theme:
     ink: str
     faint: str
     grid: str
-    band: str
     best: str  # the mark of the fastest PyTorch
     status: str  # words in place of a bar
 
@@ -50,7 +43,6 @@ LIGHT = Theme(
     ink="#1a1a1a",
     faint="#555555",
     grid="#dedede",
-    band="#eeeeee",
     best="#0b4f8a",
     status="#9b1c1c",
 )
@@ -59,7 +51,6 @@ DARK = Theme(
     ink="#f2f2f2",
     faint="#b8b8b8",
     grid="#3a3a3a",
-    band="#2a2a2a",
     best="#8ac4ff",
     status="#ff9b9b",
 )
@@ -89,8 +80,8 @@ KINDS = {
     "copies": ("#56B4E9", "\\\\\\"),
     "optimizer": ("#E69F00", "|||"),
     "communication": ("#999999", "---"),
-    "host": ("#DDDDDD", ""),
-    "other": (WHITE, "////"),
+    "host": ("#7A4F2B", ""),
+    "other": ("#C9C9C9", "////"),
     "not in the profile": (WHITE, ""),
 }
 """Colours and hatches of the kinds of work in a step, from the foot of the bar."""
@@ -113,11 +104,16 @@ def rc(theme: Theme) -> dict[str, Any]:
     }
 
 
-def look(backend: str) -> Look:
-    """Colour and hatch of a backend, the same in every figure; unknown names get theirs by name."""
-    if backend in _KNOWN:
-        return _KNOWN[backend]
-    return _OTHERS[zlib.crc32(backend.encode()) % len(_OTHERS)]
+def looks(backends: Iterable[str]) -> dict[str, Look]:
+    """Colour and hatch of each backend of a figure: of known ones as everywhere, else what is left."""
+    names = dict.fromkeys(backends)
+    chosen = {name: _KNOWN[name] for name in names if name in _KNOWN}
+    colours = [colour for colour, _ in _KNOWN.values()]
+    used = {colour for colour, _ in chosen.values()}
+    free = [(colour, "") for colour in colours if colour not in used]
+    free += [(colour, hatch) for hatch in _HATCHES for colour in colours]
+    others = [name for name in names if name not in chosen]
+    return chosen | {name: free[place % len(free)] for place, name in enumerate(others)}
 
 
 def rimmed(look: Look) -> dict[str, Any]:
@@ -126,6 +122,6 @@ def rimmed(look: Look) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": EDGE, "linewidth": 0.4}
 
 
-def diamond(theme: Theme, fill: str) -> dict[str, Any]:
+def diamond(theme: Theme) -> dict[str, Any]:
     """The marker of a published or a timed value."""
-    return {"marker": "D", "mfc": fill, "mec": theme.ink, "mew": 0.7, "markersize": 2.9}
+    return {"marker": "D", "mfc": theme.ground, "mec": theme.ink, "mew": 0.7, "markersize": 2.9}

@@ -158,13 +158,12 @@ def _facts(comparison: ReportedComparison) -> list[Text]:
     """Everything that a reader needs to judge or repeat the figures."""
     rows, summaries = comparison.rows, comparison.summaries
     command, products = distinct_text(rows, "command"), describe.products(rows)
-    extent = f"{describe.extent(rows)}. {definitions.METHOD}"
     return [
         describe.workload(rows),
         describe.hardware(rows),
         describe.versions(rows),
         *([f"made by: {command}"] if command else []),
-        f"{extent}{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
+        f"{describe.extent(rows)}.{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
         *notes.limited_by(summaries),
         *([products] if products else []),
         f"results file: {comparison.study}/{comparison.stem}.csv",

@@ -32,7 +32,7 @@ from bench.report.content.blocks import (
 )
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.models import ModelRow, Setting
-from bench.report.content.pictures import ATTRIBUTION, CAPTIONS, SPEED, TIME, UNCONTROLLED, ReportFigure
+from bench.report.content.pictures import CAPTIONS, SPEED, TIME, UNCONTROLLED, ReportFigure
 from bench.report.pages.comparison import comparison_blocks
 from bench.report.words.formatting import (
     MISSING,
@@ -49,10 +49,9 @@ from bench.statistics.table_values import distinct_text
 
 ABOUT_MODELS = (
     "A row is one comparison: samples/s over those of PyTorch in the same rounds, with the 95 % interval "
-    "over launches and the verdict. Best PyTorch: the fastest of several PyTorch backends of the same "
-    "comparison. Peak memory: of each backend over that of PyTorch, on the rank or GPU that has most. "
-    "A model that was compared several times is shown by the comparison with most of these backends, several "
-    "launches and the fewest other settings."
+    "over launches and the verdict; peak memory over that of PyTorch, on the rank or GPU that has most. A "
+    "model that was compared several times is shown by the comparison with most of these backends, several "
+    "launches and the fewest other settings. How every number is defined: docs/methodology.md."
 )
 PARTS: list[Column[Contribution]] = [
     text_column("choice", lambda part: part.factor),
@@ -93,7 +92,7 @@ class MachinePage:
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
         """Everything else; `figures` are those that do not stand at the top."""
-        further = [figure for figure in figures if figure.kind not in (*TIME, ATTRIBUTION, UNCONTROLLED)]
+        further = [figure for figure in figures if figure.kind not in (*TIME, UNCONTROLLED)]
         about_not_drawn = [f"{sentence}; the tables hold all" for sentence in self.not_drawn]
         sections: list[tuple[str, list[Block]]] = [
             ("Where a step's time goes", _pictures(figures, *TIME)),
@@ -102,14 +101,10 @@ class MachinePage:
                 [*_pictures(further, *CAPTIONS), *([Bullets(about_not_drawn)] if about_not_drawn else [])],
             ),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
-            ("What made the difference", [*self._by_choice(), *_pictures(figures, ATTRIBUTION)]),
+            ("What made the difference", self._by_choice()),
             (
                 "What an uncontrolled harness would print",
                 [*self._by_setting(), *_pictures(figures, UNCONTROLLED)],
-            ),
-            (
-                "How the numbers are defined",
-                [Bullets([[Bold(name), f": {text}"] for name, text in definitions.DEFINITIONS])],
             ),
         ]
         return [Folded(heading, blocks, is_section=True) for heading, blocks in sections if blocks]
@@ -190,7 +185,7 @@ def _sentence(sentence: Sentence) -> list[Block]:
     if not sentence.clauses:
         return [Paragraph(sentence.begin)]
     memory = [Paragraph(as_sentence(sentence.memory))] if sentence.memory else []
-    return [Paragraph(f"How often {sentence.begin}:"), Bullets(sentence.clauses), *memory]
+    return [Paragraph(f"How often {sentence.begin}:"), Bullets([*filter(None, sentence.clauses)]), *memory]
 
 
 # A row for each model

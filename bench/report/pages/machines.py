@@ -1,18 +1,20 @@
 """The pages over machines: the answer of each, and comparisons that several made."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_comparison, group_by_kind
+from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_kind
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
-from bench.report.content.answer import QUESTION, AnswerWords
+from bench.report.content.answer import OVER, QUESTION, AnswerWords
 from bench.report.content.backend_columns import ratio_above_interval
 from bench.report.content.blocks import (
     Block,
     Bullets,
     Heading,
+    Inline,
     Link,
     Paragraph,
+    Picture,
     Small,
     Table,
     Text,
@@ -33,28 +35,49 @@ EXPLANATION = (
 )
 
 
-def machine_line(folder: str, name: str, answers: Sequence[AnswerWords]) -> Text:
-    """The entry of a machine in the list, by the first of its answers, if it has any."""
-    answer = answers[0].short if answers else "nothing that answers this was measured here."
-    return [Link(name, f"{folder}/index.md"), f": {answer}"]
+ABOUT_TABLE = (
+    "On how many models a backend is faster by the verdict of its 95 % interval, and at which ratios; the "
+    "best PyTorch is that of the same comparison."
+)
 
 
-def index_page(entries: Sequence[Text]) -> list[Block]:
-    """The page over all machines."""
+def index_page(
+    machines: Iterable[tuple[str, str, Sequence[AnswerWords]]], pictures: Sequence[Picture] = ()
+) -> list[Block]:
+    """The page over all machines: for each backend a table with a row for each kind of machine, CPUs first.
+
+    Of each machine its folder, name and answers, of which the first counts; a kind's first host has the row.
+    """
+    tables: dict[str, list[list[Text]]] = {}
+    without: list[Text] = []
+    hosts: dict[str, list[Inline]] = {}  # links to those of each kind
+    for folder, name, answers in sorted(machines, key=lambda machine: (machine[1][:1].isdigit(), machine[1])):
+        page = f"{folder}/index.md"
+        if not answers:
+            without.append(Link(name, page))
+        elif links := hosts.get(answers[0].setting):
+            links += [", ", Link("another host", page)]
+        else:
+            hosts[answers[0].setting] = [Link(answers[0].setting, page)]
+            for sentence in answers[0].sentences:
+                cells = [clause[1:] or MISSING for clause in sentence.clauses]
+                cells = cells or [sentence.begin, *[MISSING] * 3]
+                row: list[Text] = [hosts[answers[0].setting], *cells, sentence.peaks or MISSING]
+                tables.setdefault(sentence.subject, []).append(row)
+    headers = ["kind of machine", *OVER, "peak memory over PyTorch's"]
+    blocks: list[Block] = [Heading(QUESTION, 1), *pictures, Paragraph(ABOUT_TABLE)]
+    for subject, rows in sorted(tables.items()):
+        blocks += [Heading(subject), table_of_texts(headers, rows, text_columns=headers)]
+    if without:
+        blocks += [Paragraph("Nothing that answers this was measured on:"), Bullets(without)]
     spread = Link("The same comparison on several machines, and how far these lie apart", "machines.md")
     claims = Link("What others claim, tested", "claims.md")
-    return [
-        Heading(QUESTION, 1),
-        Bullets(entries),
-        Paragraph(spread),
-        Paragraph(claims),
-        Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
-    ]
+    rebuilt = Paragraph(with_code("Rebuilt from `results/` alone by `make report`."))
+    return [*blocks, Paragraph(spread), Paragraph(claims), rebuilt]
 
 
-def machines_page(by_machine: Mapping[str, Iterable[ComparisonResults]]) -> list[Block]:
+def machines_page(groups: Sequence[SameComparison]) -> list[Block]:
     """reports/machines.md: a table for every comparison that at least two machines made."""
-    groups = group_by_comparison(by_machine)
     text = EXPLANATION if groups else "No two machines have made the same comparison."
     blocks: list[Block] = [Heading("The same comparison on several machines", 1), Paragraph(text)]
     for same in groups:

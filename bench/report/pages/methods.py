@@ -67,6 +67,9 @@ def _name_change(change: ChangedChoice) -> str:
     return _WORDS.get((change.choice, change.after), f"{change.choice} {change.after}")
 
 
+ABOUT_FIGURE = "Throughput and peak memory over the baseline's. A bar with a gap goes on beyond the axis."
+
+
 def figure_stem(comparison: ReportedComparison) -> str:
     """The name of a comparison's figure, without its ending."""
     return f"methods-{comparison.stem}"
@@ -97,7 +100,7 @@ def _section(comparison: ReportedComparison) -> list[Block]:
     results = find_methods(comparison)
     if results is None:
         return [heading, Paragraph(f"The baseline {comparison.reference} was not measured.")]
-    picture = Picture(Path(f"{figure_stem(comparison)}.svg"), figure_title(comparison))
+    picture = Picture(Path(f"{figure_stem(comparison)}.svg"), figure_title(comparison), ABOUT_FIGURE)
     notes = [
         *(
             f"{name_method(method)}: {method.message}"

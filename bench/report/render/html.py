@@ -111,10 +111,11 @@ def _cell(tag: str, cell: blocks.Cell, column: blocks.Column) -> str:  # type: i
 def _picture(block: blocks.Picture) -> str:
     """A picture in an element of its own: nothing in its file reaches the page."""
     data = base64.b64encode(block.path.read_bytes()).decode()
-    caption = _words(block.caption)
+    caption, note = _words(block.caption), _words(block.note)
+    below = f"{caption}<br>{note}" if note else caption
     return (
         f'<figure id="figure-{escape(block.path.stem)}"><img src="data:image/svg+xml;base64,{data}" '
-        f'alt="{caption}; the tables hold its numbers">\n<figcaption>{caption}</figcaption></figure>'
+        f'alt="{caption}; the tables hold its numbers">\n<figcaption>{below}</figcaption></figure>'
     )
 
 

@@ -38,7 +38,8 @@ def _block(block: blocks.Block) -> list[str]:
         case blocks.Table():
             return _table(block)
         case blocks.Picture():
-            return [f"![{escaped(block.caption)}]({quote(block.path.name)})", ""]
+            note = [escaped(block.note), ""] if block.note else []
+            return [f"![{escaped(block.caption)}]({quote(block.path.name)})", "", *note]
         case blocks.Pictures():
             return _lines(block.pictures)
         case blocks.Box():

@@ -10,7 +10,6 @@ import pandas as pd
 
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.config.choices import OWN_TASK
-from bench.machine.identity import name_processor
 from bench.report.words.formatting import TIMES, number, one_line, plural, share
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
@@ -105,24 +104,10 @@ def _attention(rows: pd.DataFrame) -> str:
     return attention and f"{attention} attention"
 
 
-def hardware(rows: pd.DataFrame) -> str:
-    """Device, ranks and threads."""
-    environment = latest_environment(rows)
-    names = _gpus(rows) or [name_processor(environment), *_cores(environment)]
-    ranks = plural(distinct_text(rows, "world_size"), "rank")
-    threads = plural(distinct_text(rows, "threads_per_rank"), "thread")
-    if (rows["cores_per_rank"] > rows["threads_per_rank"]).any():
-        threads += f" not held to its core but free to use {distinct_text(rows, 'cores_per_rank')}"
-    path = ", MKL's full path" if has_full_path(rows) else ""
-    return (
-        f"{distinct_text(rows, 'device')}: {', '.join(names)}, {ranks} {TIMES} {threads}, "
-        f"{distinct_text(rows, 'allocator')} allocator{path}"
-    )
-
-
 def short_processor(environment: Mapping[str, Any]) -> str:
     """`AMD EPYC (family 25, model 1)`; the name alone where the rest is not recorded."""
     name = str(environment_entry(environment, "cpu", "model") or "CPU")
+    name = re.sub(r"\((R|TM)\)| Processor\b", "", name)
     parts = [
         f"{word} {value}"
         for word, entry in (("family", "family"), ("model", "model_number"))
@@ -157,6 +142,20 @@ def short_setting(rows: pd.DataFrame) -> str:
     """Machine and path of MKL: `AMD EPYC (family 25, model 1), 2 cores, 2 ranks, as installed`."""
     path = f", {mkl_path(rows)}" if distinct_text(rows, "device") == "cpu" else ""
     return f"{short_machine(rows)}{path}"
+
+
+def hardware(rows: pd.DataFrame) -> str:
+    """Machine, path of MKL and what else is not as usual: what comparisons of one chart have in common."""
+    return ", ".join([short_setting(rows), *filter(None, unusual_settings(rows))])
+
+
+def unusual_settings(rows: pd.DataFrame) -> list[str]:
+    """Threads or allocator, where they were left alone."""
+    free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
+    return [
+        "threads not held" if free else "",
+        "system allocator" if (rows["allocator"] == "system").any() else "",
+    ]
 
 
 def has_full_path(rows: pd.DataFrame) -> bool:

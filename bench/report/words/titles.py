@@ -62,7 +62,8 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
         _ranks(rows),
         *_workload(rows, overrides),
         *_backends(rows),
-        *_machine_settings(rows),
+        *describe.unusual_settings(rows),
+        describe.mkl_path(rows) if distinct_text(rows, "device") == "cpu" else "",
         *(f"{key}={value}" for key, value in overrides.items() if not _NOT_IN_TITLES.fullmatch(key)),
     ]
     return one_line(", ".join(filter(None, parts)))
@@ -106,14 +107,4 @@ def _backends(rows: pd.DataFrame) -> list[str]:
         f"over {reference}" if reference != USUAL_REFERENCE else "",
         beside,
         f"{stack} stack" if stack not in ("", "ort") else "",
-    ]
-
-
-def _machine_settings(rows: pd.DataFrame) -> list[str]:
-    """How threads, memory and MKL were set; on a CPU always at least which path MKL took."""
-    free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
-    return [
-        "threads not held" if free else "",
-        "system allocator" if (rows["allocator"] == "system").any() else "",
-        describe.mkl_path(rows) if distinct_text(rows, "device") == "cpu" else "",
     ]
