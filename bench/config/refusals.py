@@ -93,6 +93,9 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
     reason = str(error).splitlines()[0].rstrip(".")
     if not key:
         return f"{reason}."
+    if "is not a subclass of Backend" in reason:
+        name = key.removeprefix("backends.")
+        return f"backends.{name} is not among the chosen backends; add {name} to backend=[…]."
     if isinstance(error, ConfigKeyError | ConfigAttributeError):
         parent = error.parent_node
         if key.startswith("backends.") and not dataclasses.is_dataclass(error.object_type):

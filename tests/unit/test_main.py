@@ -238,7 +238,7 @@ def test_other_texts_may_have_any_character_too_and_a_sweep_has_several(
     data = ["data=hf", "data.path=/nowhere/grün,/nowhere/röt", "+data.columns.tokens=Wörter", "seed=1,2"]
     coordinator.behaviour = lambda config: []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preflight, "check_dataset", lambda config: None)
+        patch.setattr(preflight, "check_dataset", lambda config: [])
         assert run(*data[:2], "--multirun", *data[2:], "data.processor=/nowhere/ö b") == 0
     assert [(config.data.path, config.seed) for config in coordinator.configs] == [
         (path, seed) for path in ("/nowhere/grün", "/nowhere/röt") for seed in (1, 2)

@@ -113,4 +113,4 @@ def test_what_nothing_else_tells_apart_is_told_by_its_file() -> None:
 
 def test_what_another_program_would_read_out_of_the_command_changes_no_title() -> None:
     assert title(command='make bench ARGS="seed=3 micro_batch=4"') == title()
-    assert title(overrides=("++seed=3",)) == "GPT-2, 2 ranks, as installed, seed=3"
+    assert title(overrides=("seed=3",)) == "GPT-2, 2 ranks, as installed, seed=3"

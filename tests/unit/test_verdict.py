@@ -304,7 +304,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(preflight, "available_cores", lambda: 2)
     monkeypatch.setattr(preflight, "check_packages", lambda config: None)
     path = tmp_path / "a 'b'" / f"bert-mini-cpux2{'' if stacks.own() == DEFAULT_STACK else '-modern'}.csv"
-    write(path, ["device=cpu", "device.world_size=2", "measure=quick"])
+    write(path, ["measure=quick"])
     return path
 
 
@@ -339,8 +339,8 @@ def test_why_goes_on_with_the_row_s_own_overrides_and_adds_no_launch(
     ("overrides", "launches", "sentence"),
     [
         ([], 0, " has no timed launch to explain; measure with `make bench` first."),
-        (["device=cpu", "device.world_size=2", "seed=3"], 3, " is not of this machine or stack, where its "),
-        (["device=cpu", "device.world_size=2", "model=gone"], 3, "model=gone does not exist; choose from: "),
+        (["seed=3"], 3, " is not of this machine or stack, where its "),
+        (["model=gone"], 3, "model=gone does not exist; choose from: "),
     ],
 )
 def test_what_cannot_be_gone_on_with_is_refused(
