@@ -19,7 +19,15 @@ NEW = "aot_eager"
 NEW_MODEL = "bert-smaller"
 
 FOLDERS = ("bench", "conf", "containers", "docs", "reports", "requirements", "results", "tests")
-FILES = ("CONTRIBUTING.md", "Makefile", "README.md", "pyproject.toml")
+FILES = (
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "pyproject.toml",
+)
 
 UNKNOWN_NAMES = [case for case in cases() if case.endswith(("=bert-huge", ",jax]", ".engine=jax"))]
 
