@@ -21,6 +21,9 @@ REMOVED = (
 )
 """Beginnings of variables that would change what is measured; the harness sets what it needs itself."""
 
+UNNAMED = ("TORCHINDUCTOR_CACHE_DIR",)  # torch sets it itself when it compiles
+"""Variables that ranks do not get either, but of which the user is not told."""
+
 TUNED_MALLOC = {
     # Keep freed memory: with glibc's defaults each large temporary is mapped and faulted in anew, which
     # slows eager PyTorch on a CPU by a third and ORTModule, which plans its memory, hardly at all.
@@ -108,4 +111,4 @@ def cuda_cache(base: Mapping[str, str], prefix: Path) -> Path:
 
 def removed_variables(base: Mapping[str, str]) -> list[str]:
     """The names of the variables that the user has set and the workers will not see."""
-    return sorted(name for name in base if name.startswith(REMOVED))
+    return sorted(name for name in base if name.startswith(REMOVED) and name not in UNNAMED)

@@ -496,5 +496,5 @@ CACHE = """
 import sys
 from bench.config.data import Data
 from bench.worker.workload.preparation import _source
-_source.load(Data(name="hf", path=sys.argv[1] + "/data"))
+_source.load(Data(name="hf", path=sys.argv[1] + "/data"), "key")
 """

@@ -180,7 +180,7 @@ class TestBuilt:
     """What one group shows that has imported everything; the last test leaves it broken."""
 
     def test_a_sampler_is_asked_while_the_group_works_and_not_after(self, built: Built) -> None:
-        assert 2 < built.sampler.looks <= built.seconds / 0.05 + 10
+        assert 0 < built.sampler.looks <= built.seconds / 0.05 + 10
         seen = built.sampler.looks
         time.sleep(0.2)
         assert built.sampler.looks == seen

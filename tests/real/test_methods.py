@@ -152,7 +152,8 @@ class Whole:
         ]
 
     def make(self, numbers: Sequence[int]) -> list[list[dict[str, torch.Tensor]]]:
-        return [[step[0]] for step in self.steps(max(numbers) + 1)]
+        steps = self.steps(max(numbers) + 1)
+        return [[steps[number][0]] for number in numbers]
 
     def repeat(self, numbers: Sequence[int]) -> None:
         self.repeated = len(numbers)

@@ -59,6 +59,7 @@ def spec_and_batch(model: Model, *, micro_batch: int, seq_len: int | None) -> tu
         model=model,
         data=Data(name="synthetic"),
         micro_batch=micro_batch,
+        samples_per_pass=micro_batch,
         seq_len=seq_len,
         grad_accum=1,
         accumulate=1,

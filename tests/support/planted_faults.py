@@ -192,7 +192,7 @@ FAULTS = {
     "without weight decay": Fault(moving("", undecayed), r"movement .*LayerNorm\.weight"),
     "without bias correction": Fault(uncorrected, MOVEMENT_OF_QUERY),
     "without a memory": Fault(forgetting, MOVEMENT_OF_QUERY),
-    "by a larger gradient": Fault(larger_gradient, f"last gradient .*{QUERY}"),
+    "by a larger gradient": Fault(larger_gradient, f"second gradient .*{QUERY}"),
     "lost after a boundary of ZeRO's": Fault(of_zero(lost(slice(500)), on=1), "movement ", "zero1"),
     "lost before a boundary of ZeRO's": Fault(of_zero(lost(-1), on=0), "movement ", "zero1"),
     "lost at the start of ZeRO-3's": Fault(of_zero(lost(slice(500)), on=0), "movement ", "zero3"),

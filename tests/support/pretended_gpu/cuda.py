@@ -389,7 +389,7 @@ class OnGpu(TorchFunctionMode):
             args = (args[0].float(), *args[1:])
         there = func is not torch.device and any(map(_is_gpu, (*args, *kwargs.values())))
         if not there:
-            if func is torch.nn.functional.embedding and torch.is_grad_enabled():
+            if func is torch.nn.functional.embedding and torch.is_grad_enabled() and visible():
                 GPU.hold(args[0].numel() * ACTIVATION_BYTES)
             return func(*args, **kwargs)
         try:
