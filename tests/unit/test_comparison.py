@@ -316,6 +316,14 @@ def test_another_loss_of_a_later_batch_or_step_has_diverged_and_what_an_export_f
     assert {row["status"] for row in run.of("pytorch")} == {"ok"}
 
 
+def test_a_backend_that_fails_on_a_batch_that_is_timed_is_not_timed(tmp_path: Path) -> None:
+    crash = ("crashed", "batch 5 of rank 0: IndexError: index out of range in self", "")
+    run = Simulated(tmp_path, {"ortmodule": {"fails": {("compute_losses", 0, 1): crash}}})
+    (row,) = run.of("ortmodule")
+    assert (row["status"], row["message"].partition(":")[0]) == ("crashed", "batch 5 of rank 0")
+    assert {row["status"] for row in run.of("pytorch")} == {"ok"}
+
+
 def test_where_steps_are_random_their_losses_are_not_compared(tmp_path: Path) -> None:
     assert Simulated(tmp_path, {"ortmodule": {"changes_at": 9, "random": True}}).failures == []
 

@@ -219,9 +219,13 @@ class Parity(Stage):
             groups.end()
 
     def _compute_losses(self, groups: RunningGroups, when: str) -> None:
-        request = ComputeLosses(numbers=self.shared.batches)
-        for name, answers in self._ask(groups, list(groups), request).items():
-            self._losses[when][name] = [loss for answer in answers for loss in answer.losses]
+        asked, request = list(groups), ComputeLosses(numbers=self.shared.batches)
+        answered = self._ask(groups, asked, request)
+        for name in asked:
+            if name in answered:
+                self._losses[when][name] = [loss for answer in answered[name] for loss in answer.losses]
+            elif when == AFTER:  # it cannot train what is timed, as its row says
+                self.trajectories.pop(name, None)
 
     @property
     def _training(self) -> TrainForParity:
