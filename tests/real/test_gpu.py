@@ -530,6 +530,7 @@ def test_backends_converge_together(tmp_path: Path) -> None:
         tmp_path,
         *("measure=converge", "data=python_docs", listed("pytorch", "ortmodule"), "precision=fp32"),
         *("measure.launches=2", "measure.rounds=2", "measure.evaluate_every=2", "measure.preheat_s=0"),
+        "measure.block_warmup_s=0",
         "seq_len=64",
     )
     assert set(rows["status"]) == {"ok"}, rows[["backend", "message"]]
