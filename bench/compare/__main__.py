@@ -228,9 +228,7 @@ def _look_at_other_machines(compared: ComparedSources, folder: str, tolerances: 
         others = look_at_other_machines(place, results, known, names)
         compared.new[place] = others
         if others.of_its_kind:
-            with suppress(
-                UserError
-            ):  # that they cannot be compared: it stands beside them, as on other machines
+            with suppress(UserError):  # they cannot be compared: it stands beside them, as on other machines
                 pair = _make_pair(known[others.of_its_kind].rows, results.rows, tolerances, compared.base)
                 if pair.has_numbers:
                     compared.pairs[f"{place}, beside {others.of_its_kind}"] = pair

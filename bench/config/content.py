@@ -29,7 +29,7 @@ def hash_files(place: Path, *, media: bool = True) -> dict[str, str | int]:
             hash_file(path) if media or path.suffix.lower() not in MEDIA else path.stat().st_size
         )
         for path in sorted(found)
-        if path.is_file() and not path.name.startswith("cache-")  # which `datasets` writes there
+        if path.is_file() and not path.match("cache-*.arrow")  # which `datasets` writes there
     }
 
 

@@ -87,7 +87,7 @@ def test_other_weights_in_the_folder_are_another_configuration(tmp_path: Path) -
     assert len({without, first, identity.config_hash(config)}) == 3
 
 
-@pytest.mark.parametrize("name", ["a/1.png", "processor.model", "rows.csv.gz"])
+@pytest.mark.parametrize("name", ["a/1.png", "processor.model", "rows.csv.gz", "cache-rows.csv"])
 def test_a_file_of_the_same_size_and_time_with_other_content_is_another_configuration(
     tmp_path: Path, name: str
 ) -> None:
