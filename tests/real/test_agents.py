@@ -66,11 +66,13 @@ def cores(allowed: set[int]) -> str:
 
 
 def test_each_has_variables_cores_and_a_log_of_its_own(starter: Starter) -> None:
-    script = 'echo "colour=$COLOUR, length=${#A}${#B}${#C}, $(grep Cpus_allowed_list /proc/self/status)"'
+    shown = "colour=$COLOUR, length=${#A}${#B}${#C}, $(grep Cpus_allowed_list /proc/self/status)"
+    end = starter.folder / "end"  # until it is there, all run: /proc knows none that has ended
+    script = f'echo "{shown}"; until [ -e {end} ]; do sleep 0.1; done'
     allowed = os.sched_getaffinity(0)
     long = dict.fromkeys("ABC", "x" * 100_000)  # together more than a socket takes at once
     red = starter.start(script, variables={"COLOUR": "red", **long})
-    same = starter.start("exit 0", variables={"COLOUR": "red", **long, "TMPDIR": "/", TOKEN_VARIABLE: "its"})
+    same = starter.start(script, variables={"COLOUR": "red", **long, "TMPDIR": "/", TOKEN_VARIABLE: "its"})
     try:
         os.sched_setaffinity(0, {min(allowed)})
         blue = starter.start(script, variables={"COLOUR": "blue"})
@@ -78,6 +80,7 @@ def test_each_has_variables_cores_and_a_log_of_its_own(starter: Starter) -> None
         os.sched_setaffinity(0, allowed)
     assert parent_of(red.pid) == parent_of(same.pid) != os.getpid()
     assert parent_of(blue.pid) not in (parent_of(red.pid), os.getpid()), "an import may have read its colour"
+    end.touch()
     assert red.wait() == blue.wait() == 0
     assert starter.said(red) == f"colour=red, length=100000100000100000, {cores(allowed)}\n"
     assert starter.said(blue) == f"colour=blue, length=000, {cores({min(allowed)})}\n"

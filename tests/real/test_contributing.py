@@ -48,6 +48,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "conf" / "model" / f"{NEW_MODEL}.yaml").write_text(
         nearest.replace("name: bert-tiny\n", f"name: {NEW_MODEL}\n"), encoding="utf-8"
     )
+    for words in (["init"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=copy, check=True, capture_output=True)
     return copy
 
 

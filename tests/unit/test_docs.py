@@ -20,8 +20,8 @@ from bench.config.schema import Config
 from bench.report.__main__ import main as report
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import read_comparison
-from bench.results.machines import list_machines
 from bench.statistics.intervals import Speedup
+from tests.support.git import committed
 from tests.support.pages import (
     PAGES,
     ROOT,
@@ -263,7 +263,7 @@ OTHERS = ("pytorch_best", "ortmodule", "ortmodule_zero1")
 def of_kinds(base: str, blas: str) -> dict[str, dict[str, Speedup]]:
     """BERT-Mini's speed-ups over a backend by the first host of each kind of machine, then by backend."""
     by_machine = {}
-    for folder in list_machines(ROOT / "results"):
+    for folder in sorted(path.parent for path in committed("results/*/machine.json")):
         paths = [folder / "bench" / f"bert-mini-cpux2{end}.csv" for end in ("", "-blas-full-f41f")]
         by_machine[folder.name] = [read_comparison(path) for path in paths if path.exists()]
     (same,) = [

@@ -23,11 +23,12 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of
 from bench.results import csv_files
 from bench.scale import __main__ as scale
-from tests.support.git import copy_committed
+from tests.support.git import committed, copy_committed
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-FILES = files_of(GOLDEN / "results", *sorted((ROOT / "results").glob("*/bench")))
+OF_MACHINES = [path for path in committed("results/*/bench/*.csv") if "." not in path.stem]
+FILES = [*files_of(GOLDEN / "results"), *OF_MACHINES]
 
 
 def made(folder: Path) -> Iterator[tuple[str, str]]:

@@ -14,10 +14,9 @@ from bench.results.records import Product, Roofline, Shape, TimedLibrary, Worklo
 from bench.results.rows import rows_of_record
 from bench.statistics.summary import summarise
 from tests.support.factories import block, record, workload
+from tests.support.git import committed
 from tests.support.reports import render_comparison
 from tests.support.result_files import table_of_records, write_rows
-
-ROOT = Path(__file__).resolve().parents[2]
 
 SQUARE, WIDE, DEEP = (
     Shape(batch=1, rows=rows, inner=inner, columns=columns)
@@ -191,7 +190,7 @@ def test_a_file_that_exceeds_its_limit_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_committed_result_exceeds_its_limit() -> None:
-    tables = {path: pd.read_csv(path) for path in (ROOT / "results").rglob("*.csv")}
+    tables = {path: pd.read_csv(path) for path in committed("results/*.csv")}
     with_shares = {path.name: table for path, table in tables.items() if "roofline_share" in table}
     assert with_shares
     for name, table in with_shares.items():
