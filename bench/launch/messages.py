@@ -119,10 +119,11 @@ FROZEN = "frozen"
 
 
 class ExpectedTensor(msgspec.Struct, frozen=True, kw_only=True):
-    """What plain PyTorch computes in fp32; both are L2 norms over one tensor."""
+    """What plain PyTorch computes in fp32; all are L2 norms over one tensor."""
 
     norm: float  # of what is expected
     noise: float  # of what rounding alone changes
+    reach: float = 0.0  # of a movement whose elements all go as far as the learning rate lets them
 
 
 class ExpectedTensorsWritten(Answer, frozen=True, kw_only=True):

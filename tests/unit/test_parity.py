@@ -177,6 +177,14 @@ def test_another_update_than_adamw_s_is_judged_by_the_first_step_and_by_the_weig
         check_tensors(judge_tensors({"movement a": 2.0}, EXPECTED, "fp32", same_update=False), "fp32")
 
 
+def test_where_adamw_s_steps_undo_each_other_another_update_may_move_as_far_as_they_could_have() -> None:
+    expected = EXPECTED | {"movement a": ExpectedTensor(norm=1.0, noise=1e-6, reach=5.0)}
+    (near,) = judge_tensors({"movement a": 2.3}, expected, "fp32", same_update=False)
+    (far,) = judge_tensors({"movement a": 2.6}, expected, "fp32", same_update=False)
+    (same,) = judge_tensors({"movement a": 2.3}, expected, "fp32")
+    assert near.share() < 1 < min(far.share(), same.share())
+
+
 LATER = [2.0 + 0.5 ** (step % 5) for step in range(100)]
 
 

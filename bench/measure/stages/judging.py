@@ -38,7 +38,11 @@ module that changes its work after 12 steps jumps from 1e-7 to 2e-2.
 LEAST_SHARE = 0.1  # losses smaller than this share of the first step's count as that large
 
 ANOTHER_WAY = 1.5
-"""How far a movement may be off where the update is not AdamW's: the opposite one is off by 2."""
+"""How far a movement may be off where the update is not AdamW's: the opposite one is off by 2.
+
+Or by half of its `reach`, where AdamW's steps undo each other, or move few rows of an embedding: Adafactor moves
+the elements of a tensor by the learning rate in the root mean square, however few of them have a gradient.
+"""
 
 ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-10, "fp16": 2.0**-10, "bf16": 2.0**-7}
 """By precision, the relative distance of its neighbouring numbers: how far a gradient may be off, relative to
@@ -205,6 +209,7 @@ def judge_tensors(
             floor * tensor.norm,
             OWN_MULTIPLE * own.get(name, 0.0),
             leftovers.get(name, 0.0),
+            0.0 if same_update else tensor.reach / 2,
         )
         verdicts.append(
             TensorVerdict(tensor=name, error=error, norm=tensor.norm, noise=tensor.noise, allowed=allowed)

@@ -142,10 +142,13 @@ def _compute(
     # Every step rounds a weight, by a quarter of that distance on average: AdamWs differ in how.
     rounded = len(steps) * ROUNDING / 4
     norms = writer.differences | moved.differences
+    far = len(steps) * spec.adam.lr
+    reach = {f"{MOVEMENT} {name}": far * math.sqrt(one.numel()) for name, one in trained_by_name(model)}
     return {
         name: ExpectedTensor(
             norm=norms[name],
             noise=max(noise, rounded * writer.differences[name] if name.startswith(MOVEMENT) else 0.0),
+            reach=reach.get(name, 0.0),
         )
         for name, noise in disturbed.differences.items()
     }
