@@ -130,7 +130,7 @@ def test_other_optimizers_states_have_their_bytes_too(
     name: str, least: float, most: float, tmp_path: Path
 ) -> None:
     config = one_rank(tmp_path, {"pytorch": PYTORCH, name: replace(PYTORCH, optimizer=name)})
-    # Every token is in every batch: 8 bits make of a second moment that fades nothing, and of its step a leap.
+    # Every token is in every batch: 8 bits lose a second moment that fades, and the step leaps.
     few = replace(config.model, config=config.model.config | {"vocab_size": 32})
     Comparison(replace(config, model=few), "m-cpux1").measure()
     rows = csv_files.read(Path(config.results_dir) / "m-cpux1.csv")

@@ -40,8 +40,8 @@ LEAST_SHARE = 0.1  # losses smaller than this share of the first step's count as
 ANOTHER_WAY = 1.5
 """How far a movement may be off where the update is not AdamW's: the opposite one is off by 2.
 
-Or by half of its `reach`, where AdamW's steps undo each other, or move few rows of an embedding: Adafactor moves
-the elements of a tensor by the learning rate in the root mean square, however few of them have a gradient.
+Or by half of its `reach`, where AdamW's steps undo each other, or move few rows of an embedding: Adafactor
+moves the elements of a tensor by the learning rate in the root mean square, however few have a gradient.
 """
 
 ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-10, "fp16": 2.0**-10, "bf16": 2.0**-7}

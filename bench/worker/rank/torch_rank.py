@@ -62,7 +62,7 @@ class TorchRank(Rank):
         from bench.worker.state.gradients import write_expected
         from bench.worker.workload.choosing import choose_compared, choose_different
 
-        training, of_a_step = self.training, self.spec.grad_accum // self.spec.accumulate
+        training, of_a_step = self.training, self.spec.grad_accum
         numbers: list[int] = []
         trained: list[int] = []
         if distinct:

@@ -46,8 +46,10 @@ class PretendedNvml(FakeNvml):
     def __init__(self) -> None:
         super().__init__(cards={uuid(index): NAME for index in range(int(os.environ[COUNT]))})
         self._clock_mhz = 1755
-        if has_fault("throttled"):
-            self.reasons = self.nvmlClocksEventReasonSwPowerCap
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:
+        """Looks at the fault now: a rank is forked from a process that did not have it."""
+        return self.nvmlClocksEventReasonSwPowerCap if has_fault("throttled") else self.reasons
 
     def nvmlDeviceGetMemoryInfo(self, handle: str, version: int | None = None) -> SimpleNamespace:
         used = sum(size for _, size in _processes(handle))
