@@ -20,7 +20,6 @@ FIRST = (
     "test_backends.py",
     "test_choices.py",
     "test_updates.py",
-    "test_on_device.py",
     "test_methods.py",
     "test_group.py",
     # Of `make test-all`:

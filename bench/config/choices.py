@@ -17,8 +17,7 @@ def _modules(folder: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (ROOT / "bench" / "worker" / folder).glob("[!_]*.py")))
 
 
-ON_DEVICE = "on_device"  # the engine that trains without torch: bench/worker/on_device/
-ENGINES = tuple(sorted((*_modules("engines"), ON_DEVICE)))  # what executes forward and backward
+ENGINES = _modules("engines")  # what executes forward and backward
 
 OPTIMIZERS = _modules("optimizers")
 OTHER_UPDATES = {

@@ -120,7 +120,6 @@ class Config:
                 f"backends.{name}.loop={backend.loop} does not train with engine={backend.engine}",
                 "choose loop=ort_trainer with engine=ortmodule, and trainer or accelerate with others",
             )
-        self._check_on_device(name, backend)
         self._check_accumulation(name, backend)
         self._check_loader(name, backend)
         if backend.engine == "ortmodule" and backend.sharding in choices.WITHOUT_WHOLE_WEIGHTS:
@@ -131,25 +130,6 @@ class Config:
             )
         self._check_offload(name, backend)
         self._check_16_bits(name, backend)
-
-    def _check_on_device(self, name: str, backend: Backend) -> None:
-        """Refuse what training as on a device does not have; its rank refuses what else it cannot do."""
-        if backend.engine != choices.ON_DEVICE:
-            return
-        for key, wanted in (("optimizer", "adamw"), ("sharding", "ddp"), ("loop", "bare"), ("slowed_by", 0)):
-            value = getattr(backend, key)
-            if value != wanted:
-                raise UserError(
-                    f"backends.{name}.{key}={value} cannot be combined with engine={backend.engine}, which "
-                    "trains one rank with ONNX Runtime's own AdamW",
-                    f"set backends.{name}.{key}={wanted}",
-                )
-        if name == self.reference:
-            raise UserError(
-                f"backends.{name} has engine={backend.engine} and cannot be the reference, which "
-                "computes with PyTorch what every gradient should be",
-                "compare it with PyTorch: backend=[pytorch,on_device]",
-            )
 
     def _check_accumulation(self, name: str, backend: Backend) -> None:
         """Refuse parts that a micro-batch cannot be trained in."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.config import own
-from bench.config.choices import ON_DEVICE
 from bench.errors import UserError
 from bench.launch import fate
 from bench.launch.agents import Agent
@@ -100,8 +99,7 @@ class LocalRanks:
                     ],
                     variables={**variables, "TMPDIR": str(self.scratch.path)},
                     log=log,
-                    # A rank that trains as on a device has no torch, and torchrun has: it is a program.
-                    spec=None if spec.engine == ON_DEVICE else folder / "spec.json",
+                    spec=folder / "spec.json",
                     architecture=spec.model.architecture or _saved_architecture(spec.model.pretrained),
                 )
             undo.pop_all()

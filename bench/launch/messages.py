@@ -71,7 +71,7 @@ class Built(PhaseFigures, frozen=True, kw_only=True):
     host_runtime_bytes: int | None  # of the rank's memory before there was a model
     host_runtime_anonymous_bytes: int | None  # of it, without pages of files
     import_seconds: float  # of the phase, until all libraries were imported
-    loaded_bytes: int  # of the files that training starts from: weights, or a device's artifacts
+    loaded_bytes: int  # of the file of weights that training starts from
     weights: str  # what of a checkpoint was not used, and what was new for the task
     library: str  # that multiplies matrices in this engine
 
@@ -221,8 +221,7 @@ class StepsProfiled(Answer, frozen=True, kw_only=True):
 class Request(msgspec.Struct, Generic[A], frozen=True, tag_field="do"):
     """Something that every rank of a group is asked for; `A` is the answer to it.
 
-    A rank, such as `bench.worker.rank.torch_rank.TorchRank`, has a method of the tag's name, whose arguments
-    are the request's fields.
+    `bench.worker.rank.torch_rank.TorchRank` has a method of the tag's name with its fields as arguments.
     """
 
     @property

@@ -104,7 +104,7 @@ DTYPES = {
     "host_runtime_mib": REAL,  # before there was a model: interpreter and all libraries; highest rank
     "host_runtime_anonymous_mib": REAL,  # the same without pages of files
     "installed_mib": REAL,  # on disk, of all packages that a rank has imported after its first step
-    "loaded_mib": REAL,  # of the files that training starts from: weights, or a device's artifacts
+    "loaded_mib": REAL,  # of the file of weights that training starts from
     "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
     "predicted_gradients_bytes": WHOLE,
     "predicted_optimizer_bytes": WHOLE,

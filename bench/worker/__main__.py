@@ -6,17 +6,15 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from bench.config.choices import ON_DEVICE
 from bench.launch.channel import connect
 from bench.launch.lifeline import AGENT_VARIABLE, die_with
 from bench.launch.messages import Greeting
 from bench.launch.spec import WorkerSpec
-from bench.worker.on_device.rank import DeviceRank
-from bench.worker.rank.rank import Rank, serve
+from bench.worker.rank.rank import serve
 from bench.worker.rank.torch_rank import TorchRank
 
 
-def run(spec: WorkerSpec, spec_path: Path, *, imported: float = 0.0) -> NoReturn:
+def run(spec: WorkerSpec, *, imported: float = 0.0) -> NoReturn:
     """Pin this process to its cores before anything makes threads, then serve until the process ends.
 
     `imported` are the seconds of the imports that were made for it before it was forked.
@@ -28,11 +26,7 @@ def run(spec: WorkerSpec, spec_path: Path, *, imported: float = 0.0) -> NoReturn
         resource.setrlimit(resource.RLIMIT_DATA, (spec.memory_limit_bytes, spec.memory_limit_bytes))
     rank = int(os.environ["RANK"])
     channel = connect(Greeting(rank=rank, pid=os.getpid()))
-    made: Rank = (
-        DeviceRank(spec, spec_path)
-        if spec.engine == ON_DEVICE
-        else TorchRank(spec, rank=rank, local_rank=local_rank)
-    )
+    made = TorchRank(spec, rank=rank, local_rank=local_rank)
     made.imported = imported
     made.takes_what_is_left = spec.memory_limit_bytes is None and spec.device == "cpu"
     status = serve(channel, made)
@@ -45,4 +39,4 @@ def run(spec: WorkerSpec, spec_path: Path, *, imported: float = 0.0) -> NoReturn
 
 if __name__ == "__main__":
     die_with(int(os.environ[AGENT_VARIABLE]))
-    run(WorkerSpec.load(Path(sys.argv[1])), Path(sys.argv[1]))
+    run(WorkerSpec.load(Path(sys.argv[1])))

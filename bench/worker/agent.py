@@ -119,7 +119,7 @@ def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
 
     def work() -> None:
         mapped_pages.map_in(pages, copy=True)
-        run(spec, spec_path, imported=imported)
+        run(spec, imported=imported)
 
     return [ForkedRank(work) for _ in spec.cores]
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.choices import ON_DEVICE
 from tests.support import bad_inputs
 
 pytestmark = pytest.mark.once  # the other stack refuses less: it has no ONNX Runtime that lacks anything
@@ -70,8 +69,7 @@ def test_the_lists_that_the_table_leaves_out_are_complete(
     case: str, folder_of_choices: str, answers: Answers
 ) -> None:
     listed = answers[case].text.rpartition(": ")[2].rstrip(".").split(", ")
-    without_a_file = {ON_DEVICE} & {*listed}
-    named = {path.stem for path in bad_inputs.ROOT.glob(folder_of_choices)} | without_a_file
+    named = {path.stem for path in bad_inputs.ROOT.glob(folder_of_choices)}
     assert sorted(listed) == sorted(named)
 
 

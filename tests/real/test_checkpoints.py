@@ -41,8 +41,6 @@ WORDS = 40_000
 PARAMETERS = SMALL + (WORDS - 512) * 65
 """Of a model with so many words, each with 64 weights and a bias."""
 
-ON_DEVICE = Backend(engine="on_device", optimizer="adamw", sharding="ddp")
-BACKENDS_AND_DEVICE = {**BACKENDS, "on_device": ON_DEVICE}
 OTHERS = {
     "zero_redundancy": Backend(engine="eager", optimizer="adamw", sharding="zero_redundancy"),
     "zero3": Backend(engine="eager", optimizer="adamw", sharding="zero3"),
@@ -89,23 +87,6 @@ def test_other_shardings_do_so_too_and_a_loop_says_that_it_does_not(tmp_path: Pa
     assert "loop=accelerate keeps checkpoints of its own" in str(table.loc["accelerate", "message"])
 
 
-@pytest.mark.exhaustive
-@pytest.mark.ort
-def test_a_device_goes_on_without_torch(tmp_path: Path) -> None:
-    made = config(tmp_path)
-    table = states(
-        replace(
-            made,
-            device=replace(made.device, world_size=1),
-            backends={
-                "pytorch": BACKENDS["pytorch"],
-                "on_device": ON_DEVICE,
-            },
-        )
-    )
-    check_saved(table, made.model.parameters)
-
-
 class Trainer:
     """Starts groups of one backend that train a model with a large vocabulary: its state takes time to write.
 
@@ -124,7 +105,7 @@ class Trainer:
         made = config(
             folder,
             model=large,
-            backends={"pytorch": BACKENDS["pytorch"], backend: BACKENDS_AND_DEVICE[backend]},
+            backends={"pytorch": BACKENDS["pytorch"], backend: BACKENDS[backend]},
         )
         made = replace(made, device=replace(made.device, world_size=ranks))
         self._comparison = Comparison(made, "m-cpu")

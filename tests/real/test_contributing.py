@@ -79,7 +79,7 @@ def test_the_engine_of_the_page_trains_like_pytorch(checkout: Path, tmp_path: Pa
 def test_its_misspelt_name_is_answered_with_the_new_engine_among_the_others(checkout: Path) -> None:
     ran = python(checkout, "-m", "bench", "backend=[pytorch]", "backends.pytorch.engine=aot")
     assert ran.returncode == 2
-    assert f"choose one of: {NEW}, compile, eager, on_device, ortmodule." in ran.stderr
+    assert f"choose one of: {NEW}, compile, eager, ortmodule." in ran.stderr
 
 
 @pytest.mark.parametrize(

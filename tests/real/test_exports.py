@@ -30,10 +30,6 @@ def test_equal_training_leaves_equal_models(folder: Path) -> None:
     check_trained(table.loc[[*TRAINED]])
 
 
-def test_what_a_device_has_trained_is_exported_as_the_model_it_was_made_of(tmp_path: Path) -> None:
-    check_trained(exported("bert-large", tmp_path, "pytorch", "on_device", "device.world_size=1"))
-
-
 def test_weights_that_no_rank_has_whole_are_unsupported_and_the_others_go_on(folder: Path) -> None:
     table = EXPORTS.read(EXPORTS.path_of(folder / "m-cpu.csv")).set_index("backend")
     assert table.loc["pytorch_zero3", "status"] == "unsupported"

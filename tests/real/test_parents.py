@@ -149,7 +149,7 @@ def test_what_is_imported_before_ranks_are_forked_starts_no_thread_and_asks_for_
 
 
 MODULES = [
-    *(f"engines.{name}" for name in choices.ENGINES if name != choices.ON_DEVICE),
+    *(f"engines.{name}" for name in choices.ENGINES),
     *(f"sharding.{name}" for name in choices.SHARDINGS),
 ]
 

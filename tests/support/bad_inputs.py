@@ -78,8 +78,6 @@ BENCH = (
     "reference=nobody",
     "backends.pytorch.engine=jax",
     "backends.nobody.engine=eager",
-    "backend=[on_device]",
-    "backend=[pytorch,on_device] backends.on_device.sharding=zero1",
     "precision=bf17",
     "precision=tf32 device=cpu",
     "precision=bf16",

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -112,10 +113,7 @@ class FakeTraining:
     def steps(self, count: int) -> list[list[Any]]:
         self.log += ["make batch"] * count
         self.clock.now += 1000 * count  # were batches made inside the block, everybody would notice
-        return [[None]] * count
-
-    def size_of(self, _: None) -> tuple[int, int]:
-        return 4, 64
+        return [[{"input_ids": SimpleNamespace(shape=(4, 16))}]] * count
 
     def waited(self) -> None:
         pass

@@ -14,7 +14,7 @@ from tests.support.result_files import table_of_records
 MIB = 2**20
 
 
-def reported(engine: str = "on_device", **known: int) -> ReportedComparison:
+def reported(engine: str = "ortmodule", **known: int) -> ReportedComparison:
     """PyTorch and another backend; `known` are sizes of the other."""
     records = [
         dataclasses.replace(

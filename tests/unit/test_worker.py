@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any, cast, get_args, get_type_hints
 
 import pytest
@@ -20,7 +21,6 @@ from bench.launch.messages import (
     Built,
     Done,
     End,
-    Evaluate,
     Failed,
     Request,
     UseBatches,
@@ -29,11 +29,9 @@ from bench.machine.hardware import memory_bytes
 from bench.machine.telemetry import host_memory
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.on_device.rank import DeviceRank
 from bench.worker.rank import rank as rank_module
-from bench.worker.rank.any_training import size_of
 from bench.worker.rank.child import in_a_line
-from bench.worker.rank.rank import Rank, serve
+from bench.worker.rank.rank import serve, size_of
 from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_spec
 from tests.support.fake_nvml import A, FakeNvml
@@ -88,7 +86,8 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Tor
 def test_samples_and_tokens_are_counted_from_the_shapes(
     shapes: dict[str, tuple[int, ...]], size: tuple[int, int | None]
 ) -> None:
-    assert size_of(shapes) == size
+    micro_batch = {name: SimpleNamespace(shape=shape) for name, shape in shapes.items()}
+    assert size_of(micro_batch) == size
 
 
 def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(
@@ -267,9 +266,6 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
             self.count = len(request.numbers[0])
             return Done()
 
-        def close(self) -> None:
-            self.count = 0
-
     rank = Cycling()
     channel, thread, exits = serving(rank)
     for count in (1, 2):
@@ -279,7 +275,6 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
     channel.send(End())
     thread.join(5)
     assert exits == [0]
-    assert rank.count == 0, "closed"
 
 
 def hints(function: Any) -> dict[str, Any]:
@@ -298,23 +293,6 @@ def test_every_request_has_a_method_that_takes_its_fields_and_returns_its_answer
         assert answer is type(None), "nobody waits for it"
         return
     assert hints(getattr(TorchRank, name)) == fields | {"return": answer}
-    if method := getattr(DeviceRank, name, None):
-        assert hints(method) == fields | {"return": answer}
-    else:
-        assert name in DeviceRank.refusals
-
-
-def test_what_a_rank_has_no_method_for_is_unsupported() -> None:
-    class Bare(Rank):
-        build = parity = None  # type: ignore[assignment]
-
-    rank = Bare(a_spec(), rank=0, local_rank=0)
-    with pytest.raises(LaunchFailed, match="engine=eager has no answer to evaluate") as raised:
-        rank.answer(Evaluate())
-    assert raised.value.status == "unsupported"
-    Bare.refusals = {"evaluate": "it never does"}
-    with pytest.raises(LaunchFailed, match="it never does"):
-        rank.answer(Evaluate())
 
 
 def test_a_rank_ends_when_the_coordinator_does() -> None:

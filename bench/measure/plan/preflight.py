@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.config import layers, sizes
-from bench.config.choices import DEEPSPEED, ON_DEVICE, SIXTEEN_BITS
+from bench.config.choices import DEEPSPEED, SIXTEEN_BITS
 from bench.config.model import ALL
 from bench.config.schema import Config
 from bench.config.track import LIBRARIES
@@ -165,7 +165,7 @@ def check_packages(config: Config) -> None:
             raise UserError("model.lora needs peft, which is not installed", remedy)
         optimizer = backend.optimizer_on(config.device.type)
         extends_torch = backend.engine == "ortmodule" or optimizer == "ort_fused_adam"
-        if extends_torch or backend.engine == ON_DEVICE:
+        if extends_torch:
             _check_onnxruntime(name, config, stack, here.packages)
         if extends_torch and stacks.is_torch_too_new_for_ort(here.packages):
             newest = ".".join(map(str, stacks.NEWEST_TORCH_FOR_ORT))

@@ -5,9 +5,8 @@ import re
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -24,63 +23,36 @@ SPEC, TRAINED, BATCH = "spec.json", "trained.safetensors", "batch.safetensors"
 
 EXPORTER = "bench.worker.state.exporting"
 
-T = TypeVar("T")
 
-
-def ask_child(module: str, folder: Path, answer: type[T], *arguments: Path) -> T:
-    """Run `python -m MODULE PARENT FOLDER ARGUMENT …`, which calls `answer_parent`; return its answer."""
-    command = [sys.executable, "-m", module, str(os.getpid()), str(folder), *map(str, arguments)]
-    ended = subprocess.run(command, check=False)
+def request_export(folder: Path, spec: WorkerSpec) -> ModelExported:
+    """Have what lies in the folder as `TRAINED` exported, with the inputs of `BATCH`."""
+    spec.save(folder / SPEC)
+    ended = subprocess.run([sys.executable, "-m", EXPORTER, str(os.getpid()), str(folder)], check=False)
     if ended.returncode != 0:
-        raise LaunchFailed("crashed", f"{module} ended with exit status {ended.returncode}")
-    answers: Any = answer | Failed
-    received = msgspec.json.decode((folder / ANSWER).read_bytes(), type=answers)
-    (folder / ANSWER).unlink()
+        raise LaunchFailed("crashed", f"{EXPORTER} ended with exit status {ended.returncode}")
+    received = msgspec.json.decode((folder / ANSWER).read_bytes(), type=ModelExported | Failed)
     if isinstance(received, Failed):
         raise LaunchFailed(received.status, received.message, received.details)
+    for name in (ANSWER, TRAINED, BATCH):
+        (folder / name).unlink()
     return received
 
 
-def request_export(
-    folder: Path,
-    spec: WorkerSpec,
-    save_file: Callable[[dict[str, Any], Path], None],
-    *,
-    trained: Mapping[str, Any],
-    batch: Mapping[str, Any],
-) -> ModelExported:
-    """Write down what was trained, by its names in the model, and have it exported with a batch's inputs."""
-    folder.mkdir(parents=True, exist_ok=True)
-    spec.save(folder / SPEC)
-    save_file(dict(trained), folder / TRAINED)
-    save_file(dict(batch), folder / BATCH)
-    exported = ask_child(EXPORTER, folder, ModelExported)
-    for name in (TRAINED, BATCH):
-        (folder / name).unlink()
-    return exported
-
-
-def answer_parent(compute: Callable[..., object], *, refusal: str) -> NoReturn:
-    """Compute what the parent has asked for, write that or a failure down, and end the process.
-
-    `compute` gets the paths of the command line, the first of them the folder for the answer. A `refusal`
-    begins the sentence about an error that tells of nothing else.
-    """
+def answer_parent(export: Callable[[Path], ModelExported]) -> None:
+    """Export in the folder of the command line, and write down what came of it, or a failure."""
     die_with(int(sys.argv[1]))
-    paths = [Path(argument) for argument in sys.argv[2:]]
+    folder = Path(sys.argv[2])
+    answer: ModelExported | Failed
     try:
-        answer = compute(*paths)
+        answer = export(folder)
     except OSError:
         raise  # such as a full disk, whose message names the file
     except Exception as error:
         traceback.print_exc()
         status, line = status_of(error), in_a_line(error)
-        message = line if status else f"{refusal}: {line}"
+        message = line if status else f"it cannot be exported: {line}"
         answer = Failed(status or "unsupported", message, traceback.format_exc())
-    (paths[0] / ANSWER).write_bytes(msgspec.json.encode(answer))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # ONNX Runtime's blocks complain when an interpreter ends
+    (folder / ANSWER).write_bytes(msgspec.json.encode(answer))
 
 
 def status_of(error: Exception) -> str | None:

@@ -3,11 +3,10 @@
 import gc
 import time
 import traceback
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,25 +18,25 @@ from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.host_memory import limit_to_available
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank.any_training import AnyTraining
 from bench.worker.rank.child import in_a_line, status_of
 from bench.worker.state import checkpoint_files
 
+if TYPE_CHECKING:
+    from bench.worker.rank.training import Training
 
-class Rank(ABC):
-    """Answers the requests of `bench.launch.messages`; imports no framework.
+
+class Rank:
+    """Answers the requests of `bench.launch.messages`; `TorchRank` adds those that torch is needed for.
 
     A request is answered by the method that is called like its tag, with the request's fields as arguments.
     """
 
-    training: AnyTraining
+    training: "Training"
 
     imported = 0.0  # seconds of imports that were made for this rank before it was forked
 
     takes_what_is_left = False  # of the machine's memory, its share and no more
     share: float | None = None  # GiB of that, beside what it has
-
-    refusals: ClassVar[Mapping[str, str]] = {}  # why there is no method for a request, by the request's name
 
     def __init__(
         self, spec: WorkerSpec, *, rank: int, local_rank: int, clock: Callable[[], float] = time.perf_counter
@@ -51,31 +50,12 @@ class Rank(ABC):
         self.meter = RankMeter(GpuMeter(uuids[local_rank] if uuids else None))
 
     def answer(self, request: messages.Request[messages.A]) -> messages.A:
-        """Do what the coordinator asks; `unsupported` if this rank has no method for it."""
+        """Do what the coordinator asks."""
         if self.takes_what_is_left:
             groups = self.spec.groups if isinstance(request, messages.AT_ONCE) else 1
             self.share = limit_to_available(len(self.spec.cores) * groups)
-        method = getattr(self, request.name, None)
-        if method is None:
-            reason = f"engine={self.spec.engine} has no answer to {request.name}"
-            raise LaunchFailed("unsupported", self.refusals.get(request.name, reason))
-        answer: messages.A = method(**msgspec.structs.asdict(request))
+        answer: messages.A = getattr(self, request.name)(**msgspec.structs.asdict(request))
         return answer
-
-    @abstractmethod
-    def build(self) -> messages.Built:
-        """Set up everything before the first step, the imports included; torchrun's own start is not."""
-
-    @abstractmethod
-    def parity(self, steps: int, compared: bool = False) -> messages.ParityTrained:
-        """Take `steps` steps, untimed; the loss and the gradient's norm of each, and what really ran.
-
-        What they leave may be compared with what is expected.
-        """
-
-    def close(self) -> None:
-        """Remove what this rank alone has on the disk, at its end; the coordinator removes all else."""
-        return
 
     def _built(self, start: float) -> messages.Built:
         """What is there once everything is set up, since the clock said `start`."""
@@ -153,7 +133,7 @@ class Rank(ABC):
 
     def _note_sizes(self, steps: Iterable[Any], sizes: list[tuple[int, int | None]]) -> Iterator[Any]:
         for micro_batches in steps:
-            sizes.extend(map(self.training.size_of, micro_batches))
+            sizes.extend(map(size_of, micro_batches))
             yield micro_batches
 
     def _figures(self, seconds: float) -> dict[str, Any]:
@@ -234,6 +214,13 @@ class Rank(ABC):
         return status_of(error) or (training and training.engine.status_of(error)) or "crashed"
 
 
+def size_of(micro_batch: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Samples and tokens of a micro-batch, padding included; of a sample's choices those of one."""
+    shapes = {name: tensor.shape for name, tensor in micro_batch.items()}
+    samples, ids = next(iter(shapes.values()))[0], shapes.get("input_ids")
+    return samples, ids[0] * ids[-1] if ids and len(ids) > 1 else None
+
+
 def enlarge(steps: Iterable[Any], times: int) -> list[Any]:
     """The micro-batches of steps with every sample so many times, pinned: tensors of torch, for a GPU."""
 
@@ -259,7 +246,6 @@ def serve(channel: Channel, rank: Rank) -> int:
         try:
             request = channel.receive(messages.REQUESTS)
             if isinstance(request, messages.End):
-                rank.close()
                 return 0
             answer = rank.answer(request)
         except Closed:

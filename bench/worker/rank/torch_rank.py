@@ -16,7 +16,7 @@ from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.results.collectives import Collective
 from bench.results.records import Roofline, Shape
-from bench.worker.rank.child import in_a_line, request_export
+from bench.worker.rank.child import BATCH, TRAINED, in_a_line, request_export
 from bench.worker.rank.rank import Rank
 
 if TYPE_CHECKING:
@@ -140,14 +140,13 @@ class TorchRank(Rank):
         # The same for all: the reference has trained on more of them, since it counted FLOPs.
         self.training.feed.repeat([0])
         (first, *_), *_ = self.training.steps(1)
-        return request_export(
-            Path(folder),
-            self.spec,
-            save_file,
-            # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
-            trained={name: value.detach().cpu().clone() for name, value in held(self.training.model)},
-            batch={name: value.contiguous() for name, value in first.items()},
-        )
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
+        trained = {name: value.detach().cpu().clone() for name, value in held(self.training.model)}
+        save_file(trained, path / TRAINED)
+        save_file({name: value.contiguous() for name, value in first.items()}, path / BATCH)
+        return request_export(path, self.spec)
 
     def evaluate(self) -> messages.Evaluated:
         """The loss on this rank's part of the held-out data; training is as it was before."""

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,18 @@ from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.host_memory import runtime_bytes
 from bench.worker import engines, load_choice, optimizers, sharding
 from bench.worker.rank import mkl_path
-from bench.worker.rank.any_training import TORCH_PEAKS, AnyTraining
 from bench.worker.sharding import Batch
 from bench.worker.state import initial_state
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
 
+TORCH_PEAKS = ("torch_peak_allocated_bytes", "torch_peak_reserved_bytes")
+
 MOST_SKIPPED = 64
 """Steps in a row whose gradient may overflow, each halving the loss's scale: after that, none would help."""
 
 
-class Training(AnyTraining):
+class Training:
     """A model under one engine, optimizer and sharding, ready to step on the device of `device_of`."""
 
     def __init__(self, spec: WorkerSpec, *, rank: int, device: torch.device) -> None:
@@ -82,6 +84,10 @@ class Training(AnyTraining):
         self._skipped_before = 0
         why = "torch's caching allocator, which counts peaks, serves CUDA devices only"
         self.absent = {} if self._on_cuda else dict.fromkeys(TORCH_PEAKS, why)
+
+    def steps(self, count: int) -> Iterable[list[Batch]]:
+        """The micro-batches of the next `count` steps; a loader's are made while they are taken."""
+        return self.feed.steps(count)
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
         """One optimizer step, the copy to the device included; the loss stays a tensor on the device."""

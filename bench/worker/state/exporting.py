@@ -85,4 +85,4 @@ def inference_inputs(model: torch.nn.Module, batch: Batch) -> Batch:
 
 
 if __name__ == "__main__":
-    answer_parent(export, refusal="it cannot be exported")
+    answer_parent(export)

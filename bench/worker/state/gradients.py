@@ -17,20 +17,23 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.distributed
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from bench.launch import messages
-from bench.launch.messages import MOVEMENT, ExpectedTensor, ExpectedTensorsWritten
+from bench.launch.messages import BUFFER, MOVEMENT, ExpectedTensor, ExpectedTensorsWritten
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers
 from bench.worker.sharding import Batch, gradients_of, trained, trained_by_name
 from bench.worker.state import initial_state
-from bench.worker.state.tensor_differences import Array, compare, file_of, norm
 from bench.worker.workload import model as models
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
+Array = npt.NDArray[np.float64]
 
 exhaust = deque[object](maxlen=0).extend  # goes through all of an iterable
 
@@ -41,6 +44,11 @@ ORDER = 1e-5  # how far rounding may have a loss off if its samples change place
 
 UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
+
+
+NOT_ALWAYS_THERE = (BUFFER, MOVEMENT)
+"""Tensors that one side alone may have: constants, such as a mask that only one version of a model keeps, and
+weights without a gradient, which some optimizers let decay."""
 
 
 class NotComputed(Exception):
@@ -197,7 +205,7 @@ def train(
             _together(partial(reader.read, kinds[number], gradients_of(model)), device)
         if number == 1:
             buffers = ((name, one.clone()) for name, one in model.named_buffers())
-            _together(partial(reader.read, messages.BUFFER, buffers), device)
+            _together(partial(reader.read, BUFFER, buffers), device)
         if len(steps) == 1:
             return
         _together(optimizer.step, device)
@@ -293,3 +301,36 @@ def _array(tensor: torch.Tensor) -> Array:
     """A copy on the host, in fp64."""
     array: Array = tensor.detach().cpu().double().numpy()
     return array
+
+
+def file_of(folder: str, kind: str) -> Path:
+    """Where `write_expected` writes the tensors of a kind."""
+    return Path(folder) / f"{kind}.safetensors"
+
+
+def compare(folder: str, kind: str, named: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, float]]:
+    """How far a backend's tensors are from the expected ones of the same names, by their kind and name."""
+    with safe_open(file_of(folder, kind), framework="numpy") as file:
+        missing = dict.fromkeys(file.keys())
+        for name, tensor in named:
+            if name in missing:
+                del missing[name]
+                yield f"{kind} {name}", distance(tensor, file.get_tensor(name).astype(np.float64))
+            elif kind not in NOT_ALWAYS_THERE:
+                yield f"{kind} {name}", norm(tensor)
+        for name in missing:
+            if kind != BUFFER:
+                yield f"{kind} {name}", norm(file.get_tensor(name))
+
+
+def distance(tensor: Array, expected: Array) -> float:
+    """The L2 norm of the difference; infinite if one is not finite, or the shapes differ."""
+    if tensor.shape != expected.shape:
+        return math.inf
+    difference = norm(tensor - expected)
+    return math.inf if math.isnan(difference) else difference
+
+
+def norm(tensor: npt.NDArray[np.generic]) -> float:
+    """The L2 norm over all elements, summed in fp64."""
+    return float(np.linalg.norm(tensor.astype(np.float64).ravel()))

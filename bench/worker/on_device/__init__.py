@@ -1,1 +1,0 @@
-"""Training as on a device: `prepare` makes graphs with torch, `training` steps them where torch is not."""
