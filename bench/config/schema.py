@@ -20,6 +20,9 @@ from bench.config.model import Model
 from bench.config.track import Track
 from bench.config.training import Adam, Precision
 from bench.errors import UserError
+from bench.study import find_studies
+
+AFTER = [name for name, study in find_studies().items() if study.is_after]
 
 
 @dataclass(kw_only=True)
@@ -46,9 +49,7 @@ class Config:
     results_dir: str
     reports_dir: str
     track: Track
-    # export: what was trained is exported, run in ONNX Runtime, and compared; checkpoint: the state of the
-    # training is saved, and a fresh process goes on from it.
-    after: str | None = one_of(choices.EXPORT, choices.CHECKPOINT, default=None)
+    after: str | None = one_of(*AFTER, default=None)  # a study that follows training
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
 
     def __post_init__(self) -> None:
@@ -56,8 +57,9 @@ class Config:
         check_fields(self, "")
         for name, backend in self.backends.items():
             self._check_backend(name, backend)
-        if self.after == choices.CHECKPOINT and self.device.nnodes > 1:
-            raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
+        for study in find_studies().values():
+            if study.check and study.is_wanted(self):
+                study.check(self)
         self._check_length()
         self._check_module()
         self.data.check_source()

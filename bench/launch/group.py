@@ -14,7 +14,7 @@ from bench.errors import LaunchFailed
 from bench.launch import fate
 from bench.launch.channel import Channel, Closed, Listener
 from bench.launch.local_ranks import AGENT_SECONDS, LocalRanks, NodeRanks
-from bench.launch.messages import ANSWERS, GREETINGS, A, End, Failed, Request
+from bench.launch.messages import GREETINGS, A, Answer, End, Failed, Request, decoder_of
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 
@@ -154,7 +154,7 @@ class Group:
                 for key, _ in ready:
                     rank = key.data
                     try:
-                        answer = self.channels[rank].receive_if_complete(ANSWERS)
+                        answer = self.channels[rank].receive_if_complete(decoder_of(Answer))
                     except Closed:
                         selector.unregister(key.fileobj)
                         failures_by_rank[rank] = None
@@ -190,7 +190,7 @@ class Group:
             with suppress(Closed, TimeoutError):
                 channel.send(End())
                 channel.socket.settimeout(10)
-                channel.receive(ANSWERS)
+                channel.receive(decoder_of(Answer))
         for node_ranks in self.nodes_ranks:
             node_ranks.terminate()
 

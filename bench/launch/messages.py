@@ -4,14 +4,15 @@ The rank decodes a `Request`, the coordinator an `Answer`; msgspec refuses a mes
 MessagePack, since JSON has no NaN, and a loss may be one.
 """
 
-from typing import Any, Generic, TypeVar, Union
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar, Union
 
 import msgspec
 
 from bench.machine.telemetry.gpu_meter import GpuSample
-from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import ProfiledRound
 from bench.results.records import Product, Roofline, Shape
+from bench.study import load_parts
 
 A = TypeVar("A")
 M = TypeVar("M")
@@ -164,46 +165,12 @@ class ProductsTimed(Answer, frozen=True, kw_only=True):
     absent: list[str]  # why others could not
 
 
-class ModelExported(Answer, frozen=True, kw_only=True):
-    """Rank 0 has written its trained model as ONNX; other ranks have nothing to report."""
-
-    bytes: int = 0  # of the model's files
-    seconds: float = 0.0  # that exporting took
-    exporter: str = ""  # its version, and the opset
-
-
-class CheckpointSaved(Answer, frozen=True, kw_only=True):
-    """The state of the training lies on the disk."""
-
-    seconds: float  # from the moment when all ranks were ready until it did
-    bytes: int = 0  # of all its files; only rank 0 counts
-
-
-class CheckpointLoaded(Answer, frozen=True, kw_only=True):
-    """Training can go on where it was."""
-
-    seconds: float  # that it took, the check of all files included
-    steps: int  # that had been taken
-
-
 class Evaluated(Answer, frozen=True, kw_only=True):
     """The loss on this rank's part of the held-out data, by the plain model in PyTorch."""
 
     loss_sum: float  # over all that was predicted; NaN is possible
     predicted: int  # how many tokens that were
     steps: int  # that the rank has trained so far
-
-
-class CollectivesCounted(Answer, frozen=True, kw_only=True):
-    """What this rank asked the communication library for in one step."""
-
-    counted: list[CountedCollective]
-
-
-class CollectivesTimed(Answer, frozen=True, kw_only=True):
-    """How long collectives took on this rank while the ranks did nothing else."""
-
-    timed: list[TimedCollective]
 
 
 class RoundProfiled(Answer, frozen=True, kw_only=True):
@@ -223,6 +190,8 @@ class Request(msgspec.Struct, Generic[A], frozen=True, tag_field="do"):
 
     `bench.worker.rank.torch_rank.TorchRank` has a method of the tag's name with its fields as arguments.
     """
+
+    answered_by: ClassVar[str] = ""  # a module with a function of the tag's name, which gets the rank, too
 
     @property
     def name(self) -> str:
@@ -285,37 +254,8 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
     shapes: list[Shape]
 
 
-class ExportModel(Request[ModelExported], frozen=True, tag="export"):
-    """Export the trained model; after everything else in its launch that needs it."""
-
-    folder: str  # on rank 0's node, where it goes with its inputs and outputs
-
-
-class SaveCheckpoint(Request[CheckpointSaved], frozen=True, tag="save_checkpoint"):
-    """Write down all that is needed to go on after this step."""
-
-    folder: str  # of the checkpoints; all ranks share it
-    steps: int  # that have been taken since the first micro-batch
-
-
-class LoadCheckpoint(Request[CheckpointLoaded], frozen=True, tag="load_checkpoint"):
-    """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
-
-    folder: str
-
-
 class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):
     """Compute the loss on the held-out data, untimed; training goes on as if nobody had asked."""
-
-
-class CountCollectives(Request[CollectivesCounted], frozen=True, tag="count_collectives"):
-    """Take a step and count what it asks the communication library for."""
-
-
-class TimeCollectives(Request[CollectivesTimed], frozen=True, tag="time_collectives"):
-    """Do these collectives some times, without training."""
-
-    collectives: list[Collective]
 
 
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
@@ -337,14 +277,14 @@ AT_ONCE = (UseBatches, ComputeLosses, TrainForParity)
 """What all groups of a launch are asked for at the same time, and need memory for."""
 
 
-def _decoder_of(base: type[M]) -> "msgspec.msgpack.Decoder[M]":
-    """A decoder of every class that derives from `base`, told apart by their tags."""
+@cache
+def decoder_of(base: type[M]) -> "msgspec.msgpack.Decoder[M]":
+    """A decoder of every class that derives from `base`, studies' own included, told apart by their tags."""
+    load_parts("messages")
     classes = [base]
     for each in classes:  # to which it adds, so that all generations are there
         classes += each.__subclasses__()
     return msgspec.msgpack.Decoder(Union[tuple(classes[1:])])  # noqa: UP007 - of a list
 
 
-REQUESTS: "msgspec.msgpack.Decoder[Request[Any]]" = _decoder_of(Request)
-ANSWERS: "msgspec.msgpack.Decoder[Answer]" = _decoder_of(Answer)
 GREETINGS: "msgspec.msgpack.Decoder[Greeting]" = msgspec.msgpack.Decoder(Greeting)

@@ -12,7 +12,7 @@ SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")  # endings of the files that a
 
 MEASURING = (
     *("bench/cluster", "bench/config", "bench/errors.py", "bench/launch", "bench/machine", "bench/measure"),
-    *("bench/results", "bench/setup", "bench/statistics", "bench/worker", "requirements"),
+    *("bench/results", "bench/setup", "bench/statistics", "bench/study.py", "bench/worker", "requirements"),
 )
 """What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
 The resolved configuration and the installed packages have hashes of their own."""

@@ -13,10 +13,10 @@ from bench.results import csv_files
 from bench.results.collectives import Collective, sent_bytes
 from bench.results.machines import list_study
 from bench.results.model_facts import ModelFacts
-from bench.results.side_files import COLLECTIVES
 from bench.scale.facts import facts_of
 from bench.scale.traffic import SHARDINGS, sent_in_a_step, traffic_of
 from bench.statistics.table_values import by_key, latest_overrides
+from bench.studies.collectives.table import TABLE as COLLECTIVES
 
 STUDY = "scale"  # of the comparisons whose collectives are read
 

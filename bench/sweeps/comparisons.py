@@ -17,9 +17,9 @@ from bench.measure.plan.preflight import check_and_name
 from bench.measure.plan.schedule import missing_launches
 from bench.measure.record.resume import rows_to_keep
 from bench.results import csv_files
-from bench.results.side_files import COLLECTIVES
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import model_label
+from bench.studies.collectives.table import TABLE as COLLECTIVES
 from bench.sweeps.plan_file import Plan, PlanPart
 
 

@@ -11,12 +11,12 @@ from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.comparison import Comparison
-from bench.results.side_files import COLLECTIVES
 from bench.scale import __main__ as command
 from bench.scale.check import counted_bytes
 from bench.scale.facts import facts_of
 from bench.scale.traffic import sent_in_a_step, traffic_of
 from bench.setup import stacks
+from bench.studies.collectives.table import TABLE as COLLECTIVES
 from tests.support.configs import SMALL, a_config, a_model
 from tests.support.factories import facts_of_shapes
 

@@ -12,12 +12,7 @@ from bench.launch.messages import (
     BlockTimed,
     Build,
     Built,
-    CheckpointLoaded,
-    CheckpointSaved,
-    CollectivesCounted,
-    CollectivesTimed,
     ComputeLosses,
-    CountCollectives,
     CountFlops,
     Done,
     Evaluate,
@@ -27,25 +22,21 @@ from bench.launch.messages import (
     FinishProfile,
     FirstStepTaken,
     FlopsCounted,
-    LoadCheckpoint,
     LossesComputed,
     ParityTrained,
     ProductsTimed,
     ProfileSteps,
     Request,
     RoundProfiled,
-    SaveCheckpoint,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
-    TimeCollectives,
     TimeProducts,
     TrainForParity,
     UseBatches,
     WriteExpectedTensors,
 )
 from bench.launch.spec import WorkerSpec
-from bench.results.collectives import Collective, CountedCollective, TimedCollective
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.records import Product, Roofline, Shape, WorkloadProduct
 
@@ -57,12 +48,8 @@ PRODUCTS = (
 """What fake groups multiply: a square, and what their workload holds."""
 
 
-SENT = (
-    CountedCollective(collective=Collective(kind="all_reduce", bytes=4000, element_bytes=4), calls=2),
-    CountedCollective(collective=Collective(kind="all_reduce", bytes=4, element_bytes=4), calls=1),
-    CountedCollective(collective=Collective(kind="gather", bytes=8, element_bytes=8), calls=1),
-)
-"""What a fake group's step sends: gradients, a flag, and something that nobody can time alone."""
+OF_STUDIES: dict[type, Callable[["FakeGroup", Any, int], Any]] = {}
+"""What answers a study's requests, by their class: its own tests put it here."""
 
 
 class FakeClock:
@@ -196,12 +183,7 @@ class FakeGroup:
         self.spec = spec
         self.world_size = world_size
         self.trial = folder.parent.name.startswith("trial-")
-        timed = not self.trial and folder.parent.name not in (
-            "parity",
-            "parity-in-fp32",
-            "parity-from-checkpoint",
-            "profile",
-        )
+        timed = folder.parent.name.startswith("launch-")
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
         self.counts: dict[str, int] = {}
         self.profiled_steps: list[int] = []
@@ -236,8 +218,6 @@ class FakeGroup:
         if isinstance(request, TrainForParity):
             self.batches += request.steps
         self.batches += isinstance(request, CountFlops)
-        if isinstance(request, SaveCheckpoint):
-            assert request.steps == self.batches, "what is loaded would go on with another batch"
         if isinstance(request, Build) and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
 
@@ -327,6 +307,8 @@ class FakeGroup:
                 return BlockTimed(**self._block(steps, rank))
             case UseBatches():
                 return Done()
+            case _ if type(request) in OF_STUDIES:
+                return OF_STUDIES[type(request)](self, request, rank)
             case WriteExpectedTensors():
                 absent = self.script.get("no_expected_tensors", "")
                 expected = {} if absent else EXPECTED
@@ -345,10 +327,6 @@ class FakeGroup:
                     differences=self.script.get("differences", {}).get(self.spec.precision.name, {}),
                     proof=self._proof(),
                 )
-            case SaveCheckpoint():
-                return CheckpointSaved(seconds=0.5 + rank, bytes=0 if rank else 3 << 20)
-            case LoadCheckpoint():
-                return CheckpointLoaded(seconds=0.25 + rank, steps=1)
             case CountFlops():
                 if rank:
                     return FlopsCounted()
@@ -374,16 +352,6 @@ class FakeGroup:
                 return RoundProfiled(settled=self.counts["profile"] >= self.script.get("settled_after", 1))
             case FinishProfile():
                 return StepsProfiled(rounds=[self._profiled_round(steps) for steps in self.profiled_steps])
-            case CountCollectives():
-                return CollectivesCounted(counted=list(SENT))
-            case TimeCollectives(collectives=collectives):
-                timed = [
-                    TimedCollective(
-                        collective=one, seconds=(0.01 + rank, 0.02, 0.03 + rank), cpu_seconds=0.5 + rank
-                    )
-                    for one in collectives
-                ]
-                return CollectivesTimed(timed=timed)
             case TimeProducts(shapes=shapes):
                 products = [
                     Product(shape=shape, flops=flops, seconds=1.0)

@@ -11,7 +11,7 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.machine import environment
 from bench.measure.comparison import locked
-from bench.results.side_files import BREAKDOWN, CHECKPOINTS
+from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS, a_model
 from tests.support.fakes import FakeGroup, Script
@@ -296,18 +296,6 @@ def test_more_launches_are_added_to_a_complete_comparison(tmp_path: Path) -> Non
     fewer = Resumable(tmp_path, resume=True, measure=explained)
     assert fewer.groups == []
     assert fewer.rows == run.rows
-
-
-def test_a_check_that_is_wanted_later_is_made_up_for_and_none_is_made_again(tmp_path: Path) -> None:
-    before = Resumable(tmp_path).rows
-    run = Resumable(tmp_path, resume=True, after="checkpoint")
-    assert run.rows == before
-    table = CHECKPOINTS.path_of(run.comparison.shared.output.csv)
-    assert set(CHECKPOINTS.read(table)["backend"]) == set(BACKENDS)
-    assert Resumable(tmp_path, resume=True, after="checkpoint").groups == []
-    written = table.stat().st_mtime_ns
-    Resumable(tmp_path, resume=True, after="checkpoint", measure={"launches": 3})
-    assert table.stat().st_mtime_ns == written
 
 
 def test_another_environment_is_refused_and_the_refusal_names_the_difference(

@@ -16,7 +16,7 @@ from bench.errors import LaunchFailed, UserError
 from bench.launch import messages
 from bench.launch.channel import Channel
 from bench.launch.messages import (
-    ANSWERS,
+    Answer,
     Build,
     Built,
     Done,
@@ -24,13 +24,14 @@ from bench.launch.messages import (
     Failed,
     Request,
     UseBatches,
+    decoder_of,
 )
 from bench.machine.hardware import memory_bytes
 from bench.machine.telemetry import host_memory
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.rank import rank as rank_module
-from bench.worker.rank.child import in_a_line
+from bench.worker.rank.failing import in_a_line
 from bench.worker.rank.rank import serve, size_of
 from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_spec
@@ -199,7 +200,7 @@ def test_a_lack_of_memory_says_how_much_there_was(rank: TorchRank) -> None:
     ours, thread, _ = serving(rank)
     cast(Any, rank).build = lambda: bytearray(1 << 60)
     ours.send(Build())
-    answer = ours.receive(ANSWERS)
+    answer = ours.receive(decoder_of(Answer))
     thread.join()
     assert isinstance(answer, Failed)
     assert (answer.status, answer.message) == (
@@ -270,7 +271,7 @@ def test_a_rank_answers_until_it_is_told_to_end() -> None:
     channel, thread, exits = serving(rank)
     for count in (1, 2):
         channel.send(UseBatches(numbers=[[*range(count)]]))
-        assert channel.receive(ANSWERS) == Done()
+        assert channel.receive(decoder_of(Answer)) == Done()
         assert rank.count == count
     channel.send(End())
     thread.join(5)
@@ -282,12 +283,15 @@ def hints(function: Any) -> dict[str, Any]:
     return {name: hint for name, hint in found.items() if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("request_class", Request.__subclasses__(), ids=lambda each: each.__name__)
+OF_THE_CORE = [one for one in Request.__subclasses__() if not one.answered_by]
+
+
+@pytest.mark.parametrize("request_class", OF_THE_CORE, ids=lambda each: each.__name__)
 def test_every_request_has_a_method_that_takes_its_fields_and_returns_its_answer(
     request_class: type[Request[Any]],
 ) -> None:
     name = str(request_class.__struct_config__.tag)
-    fields = hints(request_class)
+    fields = {field: hint for field, hint in hints(request_class).items() if field != "answered_by"}
     (answer,) = get_args(request_class.__orig_bases__[0])  # type: ignore[attr-defined]
     if request_class is End:
         assert answer is type(None), "nobody waits for it"
@@ -314,7 +318,7 @@ def test_a_failing_request_is_reported_and_ends_the_rank(
 
     channel, thread, exits = serving(Broken())
     channel.send(Build())
-    failed = channel.receive(ANSWERS)
+    failed = channel.receive(decoder_of(Answer))
     thread.join(5)
     assert isinstance(failed, Failed)
     assert failed.status == "crashed"

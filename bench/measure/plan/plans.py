@@ -20,13 +20,13 @@ class Launch:
     stage: LaunchStage  # what it is for
     number: int = NOT_TIMED  # from 1 for a timed launch; `NOT_TIMED` otherwise
     in_fp32: bool = False  # it trains in fp32, whatever the comparison's precision
-    from_checkpoint: bool = False  # it goes on from one
+    variant: str = ""  # what a study does in a launch like the parity launch, in words
 
     def label(self, launches: int) -> str:
         """What messages to the user call it, where `launches` timed ones were asked for."""
         if self.stage is LaunchStage.PARITY:
-            if self.from_checkpoint:
-                return "launch from a checkpoint"
+            if self.variant:
+                return f"launch {self.variant}"
             return "parity launch in fp32" if self.in_fp32 else "parity launch"
         if self.stage is LaunchStage.SEARCH:
             return "search for the largest batch"
@@ -35,7 +35,6 @@ class Launch:
 
 PARITY = Launch(LaunchStage.PARITY)
 PARITY_IN_FP32 = Launch(LaunchStage.PARITY, in_fp32=True)
-FROM_CHECKPOINT = Launch(LaunchStage.PARITY, from_checkpoint=True)
 SEARCH = Launch(LaunchStage.SEARCH)
 
 
@@ -75,17 +74,12 @@ class Output:
         """
         return self.folder.parent / "unwritten"
 
-    @property
-    def checkpoints(self) -> Path:
-        """Where states of training lie while they are compared: three times as large as the model, each."""
-        return self.folder / "checkpoints"
-
     def folder_of(self, name: str, launch: Launch) -> Path:
         """Where the spec, log and record of a backend's group lie."""
         if launch.stage is LaunchStage.TIMED:
             return self.folder / f"launch-{launch.number}" / name
-        variant = "-in-fp32" if launch.in_fp32 else "-from-checkpoint" if launch.from_checkpoint else ""
-        return self.folder / (launch.stage.value + variant) / name
+        variant = "in fp32" if launch.in_fp32 else launch.variant
+        return self.folder / "-".join([launch.stage.value, *variant.split()]) / name
 
     def folder_of_trial(self, name: str, number: int) -> Path:
         """Where the spec and log of one trial in the search for the largest micro-batch lie."""

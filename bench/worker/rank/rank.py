@@ -5,6 +5,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +20,7 @@ from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.host_memory import limit_to_available
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank.child import in_a_line, status_of
-from bench.worker.state import checkpoint_files
+from bench.worker.rank.failing import in_a_line, status_of
 
 if TYPE_CHECKING:
     from bench.worker.rank.training import Training
@@ -54,7 +55,11 @@ class Rank:
         if self.takes_what_is_left:
             groups = self.spec.groups if isinstance(request, messages.AT_ONCE) else 1
             self.share = limit_to_available(len(self.spec.cores) * groups)
-        answer: messages.A = getattr(self, request.name)(**msgspec.structs.asdict(request))
+        method = getattr(self, request.name, None)
+        if request.answered_by:
+            method = partial(getattr(import_module(request.answered_by), request.name), self)
+        assert method is not None, f"a method or a study answers {request.name}"
+        answer: messages.A = method(**msgspec.structs.asdict(request))
         return answer
 
     def _built(self, start: float) -> messages.Built:
@@ -148,40 +153,6 @@ class Rank:
             "absent": self.meter.absent | self.training.absent,
         }
 
-    def save_checkpoint(self, folder: str, steps: int) -> messages.CheckpointSaved:
-        """Write down all that is needed to go on after so many steps; every rank its part."""
-        training, checkpoints = self.training, Path(folder)
-        training.synchronize()
-        training.barrier()
-        start = self.clock()
-        if self.rank == 0:
-            checkpoint_files.begin(checkpoints)
-        training.barrier()
-        with checkpoint_files.naming_a_full_disk(checkpoints):
-            training.save_state(checkpoints / checkpoint_files.UNFINISHED)
-            training.barrier()
-            written = checkpoint_files.finish(checkpoints, steps).bytes if self.rank == 0 else 0
-        training.barrier()
-        return messages.CheckpointSaved(seconds=self.clock() - start, bytes=written)
-
-    def load_checkpoint(self, folder: str) -> messages.CheckpointLoaded:
-        """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
-        training = self.training
-        training.barrier()
-        start = self.clock()
-        path = checkpoint_files.find_newest(Path(folder))
-        steps = checkpoint_files.read_list(path).steps
-        if self.rank == 0:  # for all: it reads every file
-            checkpoint_files.check(path)
-        training.barrier()
-        training.load_state(path)
-        training.synchronize()
-        training.barrier()
-        seconds = self.clock() - start
-        for _ in training.steps(steps):
-            pass
-        return messages.CheckpointLoaded(seconds=seconds, steps=steps)
-
     def use_batches(self, numbers: list[list[int]]) -> messages.Done:
         """Cycle through these micro-batches from now on."""
         self.training.feed.repeat(numbers[self.rank % len(numbers)])
@@ -244,7 +215,7 @@ def serve(channel: Channel, rank: Rank) -> int:
     while True:
         answer: messages.Answer
         try:
-            request = channel.receive(messages.REQUESTS)
+            request = channel.receive(messages.decoder_of(messages.Request))
             if isinstance(request, messages.End):
                 return 0
             answer = rank.answer(request)

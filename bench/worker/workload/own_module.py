@@ -26,7 +26,7 @@ from bench.config.model import Model
 from bench.config.module_file import find_file, keep_bytecode_of, names_file
 from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.child import in_a_line, status_of
+from bench.worker.rank.failing import in_a_line, status_of
 from bench.worker.sharding import Batch
 from bench.worker.workload.layers import replace_forward
 

@@ -1,7 +1,7 @@
 """Exports what a backend has trained to ONNX, beside the outputs that the model itself gives in PyTorch.
 
-`python -m bench.worker.state.exporting PARENT FOLDER` does it in a process of its own: ONNX Runtime Training
-changes torch's exporter in a process that has imported it, and what that writes runs nowhere else.
+`python -m bench.studies.export.exporting PARENT FOLDER` does it in a process of its own: ONNX Runtime
+Training changes torch's exporter in a process that has imported it, and what that writes runs nowhere else.
 """
 
 import time
@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from bench.launch.exported_files import MODEL, OUTPUT, TENSORS, input_key
-from bench.launch.messages import ModelExported
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.child import BATCH, SPEC, TRAINED, answer_parent
+from bench.studies.export.child import BATCH, SPEC, TRAINED, answer_parent
+from bench.studies.export.files import MODEL, OUTPUT, TENSORS, input_key
+from bench.studies.export.messages import ModelExported
 from bench.worker.sharding import Batch, fill
 from bench.worker.state import initial_state
 from bench.worker.workload import model as models

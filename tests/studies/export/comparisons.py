@@ -6,7 +6,7 @@ import pandas as pd
 
 from bench.config.compose import compose
 from bench.measure.comparison import Comparison
-from bench.results.side_files import EXPORTS
+from bench.studies.export.table import TABLE as EXPORTS
 
 LINE = (
     "model.size=mini",

@@ -11,20 +11,18 @@ from typing import Any
 from bench.config.choices import COUNT
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.launch.messages import (
-    Build,
-    CollectivesCounted,
-    CollectivesTimed,
-    CountCollectives,
-    TakeFirstStep,
-    TimeBlock,
-    TimeCollectives,
-)
+from bench.launch.messages import Build, TakeFirstStep, TimeBlock
 from bench.measure.plan.plans import timed
 from bench.measure.stages.stage import Stage
 from bench.results.collectives import SENT, Collective, TimedCollective
-from bench.results.side_files import COLLECTIVES
 from bench.statistics.intervals import median_interval
+from bench.studies.collectives.messages import (
+    CollectivesCounted,
+    CollectivesTimed,
+    CountCollectives,
+    TimeCollectives,
+)
+from bench.studies.collectives.table import TABLE
 
 MAX_LAUNCHES = 4  # fresh processes of each backend
 WARMUP_STEPS = 4  # before anything is counted or timed
@@ -50,9 +48,9 @@ class Collectives(Stage):
     def is_missing(self) -> bool:
         """Whether a backend with timed blocks, or any if none are timed, has none of this comparison."""
         names = self.shared.timed_names() if self.shared.measure.launches else self.shared.names
-        if not names or self.shared.lacks(COLLECTIVES, names):
+        if not names or self.shared.lacks(TABLE, names):
             return bool(names)
-        table = COLLECTIVES.read(COLLECTIVES.path_of(self.shared.output.csv))
+        table = TABLE.read(TABLE.path_of(self.shared.output.csv))
         was_timed = (table["calls"] == 0).any() or (table["ranks"] == 1).any()  # one rank has nothing to time
         return not (table["launch"].max() >= self._launches and (was_timed or self._counts_only))
 
@@ -76,7 +74,7 @@ class Collectives(Stage):
                 where = f"collectives, {launch}/{self._launches}: {name}"
                 with self.shared.bar.doing("collectives", where):
                     rows += self._rows_of(name, launch)
-                self.shared.write_beside(COLLECTIVES, rows)
+                self.shared.write_beside(TABLE, rows)
         return names
 
     def _rows_of(self, name: str, launch: int) -> list[dict[str, Any]]:
@@ -150,3 +148,6 @@ def _cells(on_ranks: Sequence[TimedCollective]) -> dict[str, float]:
     median, low, high = median_interval(slowest)
     cpu = sum(rank.cpu_seconds for rank in on_ranks) / len(on_ranks)
     return {"seconds": median, "low_s": low, "high_s": high, "cpu_s": cpu}
+
+
+STAGE = Collectives

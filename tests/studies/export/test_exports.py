@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import pytest
 
 from bench.errors import UserError
-from bench.launch.exported_files import CheckedExport
 from bench.measure.comparison import Comparison
-from bench.measure.stages import exports as after_export
-from bench.measure.stages.exports import ROUNDING, judge
 from bench.report.content.collection import ReportedComparison
-from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.setup.stacks import Installed
 from bench.statistics.intervals import median_interval
+from bench.studies.export import stage as after_export
+from bench.studies.export.files import CheckedExport
+from bench.studies.export.stage import ROUNDING, judge
+from bench.studies.export.table import TABLE as EXPORTS
 from tests.support.configs import a_config
 from tests.support.factories import comparison
 from tests.support.reports import render_comparison
@@ -116,7 +116,9 @@ def test_the_page_has_a_line_for_each_exported_model(tmp_path: Path) -> None:
     }
     EXPORTS.write(path, [a_row(), a_row(**failed)])
     rows = table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
-    page = render_comparison(ReportedComparison(stem="m", rows=rows, exported=EXPORTS.read(path)))
+    page = render_comparison(
+        ReportedComparison(stem="m", rows=rows, of_studies={"export": EXPORTS.read(path)})
+    )
     section = page[page.index("**After training**") :]
     assert "| ortmodule | ok | 42.50 | 3.000 | 2e-06 | 4e-06 | 5.00 [4.50, 5.50] |" in section
     assert "| pytorch_zero3 | unsupported: no whole weights | – | – | – | – | – [–, –] |" in section

@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 from bench.errors import LaunchFailed, UserError
-from bench.measure.stages.checkpoints import SAME, judge
 from bench.measure.stages.judging import Trajectory
 from bench.report.content.collection import ReportedComparison
-from bench.results.side_files import CHECKPOINTS, COLLECTIVES
-from bench.worker.state import checkpoint_files
-from bench.worker.state.checkpoint_files import LIST, UNFINISHED
+from bench.studies.checkpoint import files
+from bench.studies.checkpoint.files import LIST, UNFINISHED
+from bench.studies.checkpoint.stage import SAME, judge
+from bench.studies.checkpoint.table import TABLE
+from tests.studies.checkpoint import fakes  # noqa: F401 - fake groups save by it
 from tests.support.comparisons import Resumable
 from tests.support.factories import comparison
 from tests.support.fakes import Script
@@ -21,31 +22,31 @@ from tests.support.result_files import table_of_records
 
 
 def save(folder: Path, steps: int, content: bytes = b"weights") -> Path:
-    unfinished = checkpoint_files.begin(folder)
+    unfinished = files.begin(folder)
     (unfinished / "zero").mkdir()
     (unfinished / "state.pt").write_bytes(content)
     (unfinished / "zero" / "shard-0.pt").write_bytes(b"states")
-    listed = checkpoint_files.finish(folder, steps)
+    listed = files.finish(folder, steps)
     assert listed.bytes == len(content) + 6
-    return checkpoint_files.find_newest(folder)
+    return files.find_newest(folder)
 
 
 def test_the_newest_finished_one_is_loaded_and_two_are_kept(tmp_path: Path) -> None:
     paths = [save(tmp_path, steps) for steps in (3, 5, 5)]
-    assert checkpoint_files.read_list(paths[-1]).steps == 5
+    assert files.read_list(paths[-1]).steps == 5
     assert sorted(tmp_path.iterdir()) == paths[1:]
     assert not (tmp_path / UNFINISHED).exists()
 
 
 def test_what_a_killed_save_has_left_is_neither_loaded_nor_in_the_way(tmp_path: Path) -> None:
     first = save(tmp_path, 3)
-    left = checkpoint_files.begin(tmp_path)
+    left = files.begin(tmp_path)
     (left / "state.pt").write_bytes(b"wei")
-    assert checkpoint_files.find_newest(tmp_path) == first
-    checkpoint_files.check(first)
-    assert checkpoint_files.read_list(first).steps == 3
+    assert files.find_newest(tmp_path) == first
+    files.check(first)
+    assert files.read_list(first).steps == 3
     second = save(tmp_path, 4)
-    assert checkpoint_files.read_list(second).bytes == 7 + 6
+    assert files.read_list(second).bytes == 7 + 6
 
 
 def test_a_check_that_is_wanted_later_is_made_up_for_where_nothing_is_timed(tmp_path: Path) -> None:
@@ -54,23 +55,16 @@ def test_a_check_that_is_wanted_later_is_made_up_for_where_nothing_is_timed(tmp_
     Resumable(tmp_path, diverged, **parity)
     run = Resumable(tmp_path, diverged, after="checkpoint", **parity)
     assert [row["status"] for row in run.rows] == ["untimed", "diverged", "untimed"]
-    table = CHECKPOINTS.read(CHECKPOINTS.path_of(run.comparison.shared.output.csv))
+    table = TABLE.read(TABLE.path_of(run.comparison.shared.output.csv))
     assert {"pytorch", "ortmodule_zero1"} <= set(table["backend"])
     assert Resumable(tmp_path, diverged, after="checkpoint", **parity).groups == []
-    assert Resumable(tmp_path, diverged, **parity).groups == []
-    parity["measure"]["collectives"] = "count"
-    run = Resumable(tmp_path, diverged, **parity)
-    assert set(COLLECTIVES.read(COLLECTIVES.path_of(run.comparison.shared.output.csv))["backend"]) == {
-        "pytorch",
-        "ortmodule_zero1",
-    }
     assert Resumable(tmp_path, diverged, **parity).groups == []
 
 
 def test_without_a_finished_one_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
-    checkpoint_files.begin(tmp_path)
+    files.begin(tmp_path)
     with pytest.raises(LaunchFailed, match=r"there is no finished checkpoint in .*; train from the start"):
-        checkpoint_files.find_newest(tmp_path)
+        files.find_newest(tmp_path)
 
 
 def test_a_damaged_one_is_refused_with_the_file_and_the_remedy(tmp_path: Path) -> None:
@@ -80,7 +74,7 @@ def test_a_damaged_one_is_refused_with_the_file_and_the_remedy(tmp_path: Path) -
 
     def damage() -> str:
         with pytest.raises(LaunchFailed) as refused:
-            checkpoint_files.check(path)
+            files.check(path)
         assert refused.value.message.endswith(f"; remove {path}, and the one before it is loaded")
         return refused.value.message
 
@@ -94,7 +88,7 @@ def test_a_damaged_one_is_refused_with_the_file_and_the_remedy(tmp_path: Path) -
     (path / LIST).write_bytes(listed[:-5])
     assert f"{LIST} cannot be read" in damage()
     (path / LIST).write_bytes(listed)
-    checkpoint_files.check(path)
+    files.check(path)
 
 
 def a_trajectory(*losses: float, norms: tuple[float, ...] = (2.0, 1.0)) -> Trajectory:
@@ -119,28 +113,28 @@ def test_what_resumes_must_go_on_as_if_nothing_had_happened(resumed: Trajectory,
 
 
 def test_the_file_and_the_page_have_a_line_for_each_backend(tmp_path: Path) -> None:
-    path = CHECKPOINTS.path_of(tmp_path / "m.csv")
+    path = TABLE.path_of(tmp_path / "m.csv")
     assert path == tmp_path / "m.checkpoint.csv"
-    blank = dict.fromkeys(CHECKPOINTS.columns, "x") | dict.fromkeys(CHECKPOINTS.numbers, None)
+    blank = dict.fromkeys(TABLE.columns, "x") | dict.fromkeys(TABLE.numbers, None)
     figures = {"steps": 3, "save_s": 0.25, "load_s": 0.125, "checkpoint_mib": 42.5, "difference": 2e-9}
-    CHECKPOINTS.write(
+    TABLE.write(
         path,
         [
             blank | {"backend": "ortmodule", "status": "ok", "message": ""} | figures,
             blank | {"backend": "pytorch", "status": "crashed", "message": "no room"},
         ],
     )
-    table = CHECKPOINTS.read(path)
+    table = TABLE.read(path)
     assert table["save_s"].isna().tolist() == [False, True]
     rows = table_of_records(comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1.1]]}))
-    page = render_comparison(ReportedComparison(stem="m", rows=rows, checkpoints=table))
+    page = render_comparison(ReportedComparison(stem="m", rows=rows, of_studies={"checkpoint": table}))
     section = page[page.index("**Checkpoints**") :]
     assert "| ortmodule | ok | 42.50 | 0.25 | 0.12 | 2e-09 |" in section
     assert "| pytorch | crashed: no room | – | – | – | – |" in section
     assert "**Checkpoints**" not in render_comparison(ReportedComparison(stem="m", rows=rows))
     path.write_text(path.read_text().replace("save_s", "seconds"))
     with pytest.raises(UserError, match=r"m\.checkpoint\.csv cannot be read as what became of checkpoints"):
-        CHECKPOINTS.read(path)
+        TABLE.read(path)
 
 
 # --- the comparison, with groups that take no time -------------------------------------------------
@@ -154,7 +148,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def became(folder: Path, **script: Any) -> tuple[Resumable, pd.DataFrame]:
     """A comparison that is timed, too, in which `ortmodule` follows this script; and its checkpoints."""
     run = Resumable(folder, {"ortmodule": script}, after="checkpoint")
-    table = CHECKPOINTS.read(CHECKPOINTS.path_of(folder / "results" / "m-cpux2.csv"))
+    table = TABLE.read(TABLE.path_of(folder / "results" / "m-cpux2.csv"))
     return run, table.set_index("backend")
 
 
@@ -190,3 +184,15 @@ def test_a_gradient_that_is_zero_ends_in_rows(tmp_path: Path) -> None:
     assert table.loc["ortmodule", "status"] == "diverged"
     assert "zero or not finite" in str(table.loc["ortmodule", "message"])
     assert any("the gradient is zero" in line for line in run.failures)
+
+
+def test_a_check_that_is_wanted_later_is_made_up_for_and_none_is_made_again(tmp_path: Path) -> None:
+    before = Resumable(tmp_path).rows
+    run = Resumable(tmp_path, resume=True, after="checkpoint")
+    assert run.rows == before
+    table = TABLE.path_of(run.comparison.shared.output.csv)
+    assert set(TABLE.read(table)["backend"]) == {"pytorch", "ortmodule", "ortmodule_zero1"}
+    assert Resumable(tmp_path, resume=True, after="checkpoint").groups == []
+    written = table.stat().st_mtime_ns
+    Resumable(tmp_path, resume=True, after="checkpoint", measure={"launches": 3})
+    assert table.stat().st_mtime_ns == written

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,9 +11,11 @@ from bench.config.identity import config_hash
 from bench.errors import UserError
 from bench.measure.plan.cores import core_shares
 from bench.results.collectives import Collective, sent_bytes
-from bench.results.side_files import COLLECTIVES
-from tests.support.comparisons import Simulated
+from bench.studies.collectives.table import TABLE as COLLECTIVES
+from tests.studies.collectives import fakes  # noqa: F401 - fake groups count by it
+from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import a_config
+from tests.support.fakes import Script
 
 
 def collectives_of(simulated: Simulated) -> pd.DataFrame:
@@ -88,3 +91,14 @@ def test_a_rank_sends_what_a_ring_sends(kind: str, times: int) -> None:
     one = Collective(kind=kind, bytes=4000, element_bytes=4)
     assert sent_bytes(one, 1) == 0
     assert sent_bytes(one, 4) == times * 3000
+
+
+def test_of_a_comparison_that_times_nothing_they_are_counted_when_wanted_later(tmp_path: Path) -> None:
+    parity: dict[str, Any] = {"measure": {"launches": 0}, "resume": True}
+    diverged: dict[str, Script] = {"ortmodule": {"loss": 2.1}}
+    Resumable(tmp_path, diverged, **parity)
+    parity["measure"]["collectives"] = "count"
+    run = Resumable(tmp_path, diverged, **parity)
+    table = COLLECTIVES.read(COLLECTIVES.path_of(run.comparison.shared.output.csv))
+    assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
+    assert Resumable(tmp_path, diverged, **parity).groups == []

@@ -17,19 +17,13 @@ from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.launch.messages import (
-    Build,
-    LoadCheckpoint,
-    ParityTrained,
-    SaveCheckpoint,
-    TrainForParity,
-    UseBatches,
-)
+from bench.launch.messages import Build, ParityTrained, TrainForParity, UseBatches
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
-from bench.measure.stages.checkpoints import SAME
-from bench.results.side_files import CHECKPOINTS
-from bench.worker.state.checkpoint_files import NAME, UNFINISHED, find_newest
+from bench.studies.checkpoint.files import NAME, UNFINISHED, find_newest
+from bench.studies.checkpoint.messages import LoadCheckpoint, SaveCheckpoint
+from bench.studies.checkpoint.stage import SAME
+from bench.studies.checkpoint.table import TABLE as CHECKPOINTS
 from tests.support.configs import BACKENDS, SMALL, a_config, a_model
 
 pytestmark = [pytest.mark.usefixtures("forked")]
@@ -201,7 +195,7 @@ def test_a_lost_state_of_the_optimizer_would_be_seen(tmp_path: Path) -> None:
     ):
         trainer.resumed()
     newest.rename(trainer.checkpoints / UNFINISHED)
-    listing = "import sys, pathlib, bench.worker.state.checkpoint_files as files; "
+    listing = "import sys, pathlib, bench.studies.checkpoint.files as files; "
     listing += "(pathlib.Path(sys.argv[1]) / files.UNFINISHED / files.LIST).unlink(); "
     listing += "files.finish(pathlib.Path(sys.argv[1]), int(sys.argv[2]))"
     subprocess.run([sys.executable, "-c", listing, str(trainer.checkpoints), str(STEPS)], check=True)

@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import (
-    Build,
-    LoadCheckpoint,
-    SaveCheckpoint,
-    TrainForParity,
-    UseBatches,
-)
+from bench.launch.messages import Build, TrainForParity, UseBatches
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.plans import FROM_CHECKPOINT, Launch
+from bench.measure.plan.plans import Launch
 from bench.measure.stages.judging import Trajectory, relative_differences, trajectory_of
 from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
-from bench.results.side_files import CHECKPOINTS
+from bench.results.records import LaunchStage
+from bench.studies.checkpoint import FOLDER
+from bench.studies.checkpoint.messages import LoadCheckpoint, SaveCheckpoint
+from bench.studies.checkpoint.table import TABLE
+
+FROM_CHECKPOINT = Launch(LaunchStage.PARITY, variant="from a checkpoint")
 
 STEPS_BEFORE = 1
 """How many are taken before a save, after the parity launch's own: the next batch is then not the first."""
@@ -50,7 +49,7 @@ class Checkpoints(Stage):
 
     def is_missing(self) -> bool:
         """Whether a backend has no row yet."""
-        return self.shared.lacks(CHECKPOINTS, self.shared.names)
+        return self.shared.lacks(TABLE, self.shared.names)
 
     def save(self, groups: RunningGroups, _: object) -> None:
         """Let each group save its state and go on; one that cannot is closed, since its rank has ended."""
@@ -79,7 +78,7 @@ class Checkpoints(Stage):
                 with self.shared.bar.doing("checkpoint", f"{name} goes on from its checkpoint"):
                     self._go_on(name, row)
             shutil.rmtree(self._folder(name), ignore_errors=True)  # three times as large as the model
-        self.shared.write_beside(CHECKPOINTS, list(self._rows.values()))
+        self.shared.write_beside(TABLE, list(self._rows.values()))
         return names
 
     def _go_on(self, name: str, row: dict[str, Any]) -> None:
@@ -101,7 +100,7 @@ class Checkpoints(Stage):
         self._rows[name] |= {"status": failure.status, "message": failure.message}
 
     def _folder(self, name: str) -> Path:
-        return self.shared.output.checkpoints / name
+        return self.shared.output.folder / FOLDER / name
 
 
 def judge(went_on: Trajectory, resumed: Trajectory) -> dict[str, Any]:
@@ -118,3 +117,6 @@ def judge(went_on: Trajectory, resumed: Trajectory) -> dict[str, Any]:
         message = f"what goes on from its checkpoint differs by {difference:.2g} from what went on without"
         return {"status": "diverged", "message": message, "difference": difference}
     return {"status": "ok", "message": "", "difference": difference}
+
+
+STAGE = Checkpoints

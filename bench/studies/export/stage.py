@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 
 from bench.errors import LaunchFailed, UserError
-from bench.launch.exported_files import CHECKED, CheckedExport
-from bench.launch.messages import ExportModel, ModelExported
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import Launch
 from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import mib
-from bench.results.side_files import EXPORTS
 from bench.setup import stacks
 from bench.statistics.intervals import median_interval
+from bench.studies.export.files import CHECKED, CheckedExport
+from bench.studies.export.messages import ExportModel, ModelExported
+from bench.studies.export.table import TABLE
 
 ROUNDING = 1e-4
 """By what share of the largest output ONNX Runtime's may differ from PyTorch's in fp32, where a deep network
 adds up errors of 1e-7."""
 
-CHECKER = "bench.worker.state.check_exports"
+CHECKER = "bench.studies.export.checking"
 
 
 class Exports(Stage):
@@ -41,7 +41,7 @@ class Exports(Stage):
 
     def is_missing(self) -> bool:
         """Whether a backend has no row yet."""
-        return self.shared.lacks(EXPORTS, self.shared.names)
+        return self.shared.lacks(TABLE, self.shared.names)
 
     def export(self, groups: RunningGroups, _: object) -> None:
         """Let each group export what it has trained; one that cannot is closed, since its rank has ended."""
@@ -65,7 +65,7 @@ class Exports(Stage):
                 self._rows[name] = _row_of(self._exported[name], checked)
         tried = [name for name in self.shared.plan.records if name in self._rows]
         rows = [self.shared.describe(name) | self._rows[name] for name in tried]
-        self.shared.write_beside(EXPORTS, rows)
+        self.shared.write_beside(TABLE, rows)
         return names
 
     def _fail(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
@@ -136,3 +136,6 @@ def _row_of(exported: ModelExported, checked: CheckedExport) -> dict[str, Any]:
         median, low, high = (1000 * seconds for seconds in median_interval(checked.latencies))
         row |= {"inference_ms": median, "inference_low_ms": low, "inference_high_ms": high}
     return row
+
+
+STAGE = Exports

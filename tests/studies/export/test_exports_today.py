@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.measure.stages.exports import find_interpreter
-from tests.support.exports import check_trained, exported
+from bench.studies.export.stage import find_interpreter
+from tests.studies.export.comparisons import check_trained, exported
 
 pytestmark = [
     pytest.mark.exhaustive,

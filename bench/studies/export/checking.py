@@ -1,4 +1,4 @@
-"""`python -m bench.worker.state.check_exports FOLDER THREADS REFERENCE NAME…`: run exports in ONNX Runtime.
+"""`python -m bench.studies.export.checking FOLDER THREADS REFERENCE NAME…`: run exports in ONNX Runtime.
 
 In a process of its own without torch, as they are deployed. Every model runs on the inputs that lie beside
 it; then all take turns, so that their latencies can be compared.
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
 
-from bench.launch.exported_files import CHECKED, MODEL, OUTPUT, TENSORS, CheckedExport, input_key
+from bench.studies.export.files import CHECKED, MODEL, OUTPUT, TENSORS, CheckedExport, input_key
 
 WARMUPS, ROUNDS = 3, 20  # inferences of each model that are not timed, and those that are
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.measure.stages import exports
-from bench.measure.stages.exports import judge
-from bench.results.side_files import EXPORTS
-from tests.support.exports import check_trained, exported
+from bench.setup.checkout import ROOT
+from bench.studies.export import stage
+from bench.studies.export.stage import judge
+from bench.studies.export.table import TABLE as EXPORTS
+from tests.studies.export.comparisons import check_trained, exported
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked"), pytest.mark.ort]
 
@@ -39,7 +40,7 @@ def test_weights_that_no_rank_has_whole_are_unsupported_and_the_others_go_on(fol
 def test_models_that_ran_on_other_inputs_are_not_compared(folder: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
-    from bench.worker.state.check_exports import have_equal_inputs
+    from bench.studies.export.checking import have_equal_inputs
 
     (models,) = (folder / "runs").glob("m-cpu/*/export")
     assert have_equal_inputs(models / "ortmodule_zero1", models / "pytorch")
@@ -54,7 +55,7 @@ def test_models_that_ran_on_other_inputs_are_not_compared(folder: Path) -> None:
 
 def test_where_they_run_torch_is_not(tmp_path: Path) -> None:
     """Nor a process that torch starts: it would take the cores of what is timed."""
-    command = [sys.executable, "-X", "importtime", "-m", exports.CHECKER, str(tmp_path), "1", "pytorch"]
+    command = [sys.executable, "-X", "importtime", "-m", stage.CHECKER, str(tmp_path), "1", "pytorch"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
     assert "onnxruntime" in imported
@@ -65,11 +66,24 @@ def test_an_encoder_decoder_gets_the_words_that_its_labels_would_be_made_into(tm
     check_trained(exported("t5-large", tmp_path, "pytorch", "ortmodule"))
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        ("own_gpt.py:OwnGPT", "+model.config.width=32", "+model.config.layers=2", "seq_len=16"),
+        ("own_convnet.py:ConvNet", "+model.config.width=8", "grad_accum=2"),
+    ],
+)
+def test_a_model_of_one_file_is_exported_too(own: tuple[str, ...], tmp_path: Path) -> None:
+    module, *settings = own
+    words = [f"model.module={ROOT}/docs/examples/{module}", *settings]
+    check_trained(exported("own", tmp_path, "pytorch", "ortmodule", *words))
+
+
 def test_a_model_that_is_not_the_trained_one_is_diverged(folder: Path) -> None:
     import onnx
     from onnx import numpy_helper
 
-    from bench.worker.state.check_exports import check
+    from bench.studies.export.checking import check
 
     (models,) = (folder / "runs").glob("m-cpu/*/export")
     path = models / "pytorch" / "model.onnx"

@@ -1,0 +1,1 @@
+"""Questions beside the one that a comparison answers: see `bench.study`."""

@@ -1,0 +1,58 @@
+"""Studies: questions beside the one that a comparison answers, each with all that is its own in one folder.
+
+A folder `bench/studies/NAME` is a study. It may have these modules, and whatever they need:
+
+| module | what the core takes of it |
+| --- | --- |
+| `__init__.py` | `STUDY`: the question, and the configurations that ask it; imports nothing but this module |
+| `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
+| `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
+| `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
+| `page.py` | `make_blocks`: what a page says of such a table |
+
+The core finds folders and imports by these names; without the folder there is no such study.
+"""
+
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+FOLDER = Path(__file__).parent / "studies"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One study."""
+
+    answers: str  # which question, in a sentence
+    is_wanted: Callable[[Any], bool]  # by a `bench.config.schema.Config`
+    is_after: bool = False  # it is wanted by `after=NAME`
+    check: Callable[[Any], None] | None = None  # raises `UserError`: a `Config` that wants it cannot have it
+    is_last: bool = False  # its stage comes after the timed launches, not before them
+    large: Sequence[str] = ()  # files and folders of a run that are easily remade, and go when it ends
+
+
+@cache
+def find_studies() -> dict[str, Study]:
+    """Every study that is there, by its folder's name."""
+    names = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]) if module.ispkg)
+    modules = {name: import_module(f"bench.studies.{name}") for name in names}
+    return {name: module.STUDY for name, module in modules.items() if hasattr(module, "STUDY")}
+
+
+def load_part(study: str, part: str) -> ModuleType | None:
+    """A module of a study, by its file's name; None if it has none."""
+    name = f"bench.studies.{study}.{part}"
+    return import_module(name) if find_spec(name) else None
+
+
+def load_parts(part: str) -> dict[str, ModuleType]:
+    """This module of every study that has it."""
+    parts = {name: load_part(name, part) for name in find_studies()}
+    return {name: module for name, module in parts.items() if module is not None}
