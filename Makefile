@@ -76,8 +76,8 @@ sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 ## LAUNCHER=slurm submits a SLURM job for each; LAUNCHER=local tries that without SLURM
 	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
 
-reproduce: setup ## measure the published comparison's models, as many of their layers as fit, and draw the figure
-## GPUS=8 measures them at published dimensions; ARGS="minutes=60"; the same command goes on where it was stopped
+reproduce: setup ## measure the published comparison's models, on a CPU two layers of each, and draw the figure
+## GPUS=8 measures them at published dimensions; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.sweeps reproduce $(if $(MODEL),model=$(MODEL)) \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
@@ -106,8 +106,8 @@ matrix: setup ## find out which backend trains which model on this machine, in m
 	@$(PYTHON) -m bench.setup --stack modern $(SETUP_ARGS)
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
-gpu-campaign: setup ## measure large models on a GPU, in calls of some minutes: ARGS="minutes=9"
-## call it until it ends with 0; make turns every other exit status into 2
+gpu-campaign: setup ## measure large models on a GPU, in about three hours
+## the same command goes on where it was stopped, as by timeout -s INT 9m
 	$(VENV)/bin/python -m bench.sweeps gpu-campaign $(ARGS)
 
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
