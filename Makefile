@@ -51,7 +51,7 @@ PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
-	containers selftest coverage overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
+	containers selftest overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -143,9 +143,6 @@ test-gpu: setup ## run the tests that need a GPU, or two
 
 selftest: setup ## run A/A and A/B comparisons whose outcome is known, in about 90 minutes; continues where it stopped
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
-
-coverage: setup ## simulate how often the 95 % interval contains the truth
-	$(VENV)/bin/python -m bench.selfcheck.coverage $(ARGS)
 
 overhead: setup ## compare the harness with a bare training loop, in 7 minutes; ARGS="measure=quick"
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)

@@ -4,7 +4,6 @@
 """
 
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from bench.errors import UserError
 from bench.setup.nvidia_smi import ListedGpu
 from bench.setup.recipes import STACKS
-from bench.setup.surroundings import COMPILER, PACKAGES, VENV, find_old_driver
+from bench.setup.surroundings import COMPILER, INSTALL, VENV, find_old_driver
 
 LEAST_FREE_GIB = 2  # memory that two ranks of the smallest model need under three backends
 NEVER_SET_UP = ("everything",)
@@ -33,7 +32,6 @@ class StackSeen:
     torch: Mapping[str, Any] | None = None  # what its torch says of itself; None if it cannot be imported
     import_error: str = ""  # the last line of what importing torch printed then
     unsuitable: UserError | None = None  # why it cannot be set up here
-    brings_python: str = ""  # the version of Python that its set-up would bring; empty if one here will do
     # the packages' device, as `make setup` recorded it; empty if it did not make the environment
     device: str = ""
 
@@ -55,8 +53,7 @@ class MachineSeen:
     busy_cores: float
     memory_free_gib: float
     disk_free_gib: float
-    lacking: Sequence[str] = ()  # of `bench.setup.surroundings.PACKAGES`
-    how_to_install: str = ""  # what is lacking, on this distribution
+    lacking: Sequence[str] = ()  # programs
     gpus: Sequence[ListedGpu] = ()
     driver_problem: UserError | None = None
     stacks: Sequence[StackSeen] = ()
@@ -148,9 +145,9 @@ def _judge_machine(machine: MachineSeen) -> list[Diagnosis]:
         ),
         _either(
             "programs",
-            f"missing: {', '.join(machine.lacking)}" if machine.lacking else ", ".join(PACKAGES),
+            f"missing: {', '.join(machine.lacking)}" if machine.lacking else "none is missing",
             ("broken" if {COMPILER, VENV} & set(machine.lacking) else "poor") if machine.lacking else "",
-            machine.how_to_install,
+            f"{INSTALL}.",
         ),
     ]
 
@@ -160,13 +157,14 @@ def _judge_gpus(machine: MachineSeen) -> list[Diagnosis]:
         return [_refused("NVIDIA driver", "broken", machine.driver_problem)]
     if not machine.gpus:
         return [Diagnosis("GPUs", "none visible: comparisons run on the CPU")]
-    diagnoses = [Diagnosis("NVIDIA driver", machine.gpus[0].driver)]
-    for number, gpu in enumerate(machine.gpus):
-        room = f"{gpu.name}, {gpu.free_mib / 2**10:.0f} of {gpu.total_mib / 2**10:.0f} GiB free"
-        others = f", {gpu.processes} processes" if gpu.processes else ""
-        remedy = "end them, or leave this GPU out with CUDA_VISIBLE_DEVICES"
-        diagnoses.append(_either(f"GPU {number}", room + others, "poor" * bool(others), remedy))
-    return diagnoses
+    seen = [
+        f"{gpu.name}, {gpu.free_mib / 2**10:.0f} of {gpu.total_mib / 2**10:.0f} GiB free"
+        for gpu in machine.gpus
+    ]
+    return [
+        Diagnosis("NVIDIA driver", machine.gpus[0].driver),
+        *(Diagnosis(f"GPU {number}", room) for number, room in enumerate(seen)),
+    ]
 
 
 def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Diagnosis]:
@@ -183,8 +181,7 @@ def _judge_stack(stack: StackSeen, machine: MachineSeen) -> list[Diagnosis]:
         detail = "not the pinned ones: " + ", ".join(stack.wrong)
         versions = [Diagnosis(f"{part}: versions", detail, "poor", f"{anew}, or say so when you publish")]
     if stack.pending == NEVER_SET_UP:
-        python = f"; no Python here will do, and uv brings {stack.brings_python}" * bool(stack.brings_python)
-        return [Diagnosis(part, f"not set up yet{python}", "poor", f"run `{make}`, or what needs it will")]
+        return [Diagnosis(part, "not set up yet", "poor", f"run `{make}`, or what needs it will")]
     if stack.pending:
         undone = f"not set up: {', '.join(stack.pending)} to be done"
         return [Diagnosis(part, undone, "broken", f"run `{make}`"), *versions]
@@ -209,15 +206,5 @@ def _judge_cuda(part: str, make: str, stack: StackSeen) -> list[Diagnosis]:
     if not torch["cuda"]:
         remedy = f"install a driver for CUDA {build}, or look at LD_LIBRARY_PATH"
         return [Diagnosis(cuda, f"its CUDA {build} finds no GPU", "broken", remedy)]
-    major, minor = torch["capability"]
-    kernels = torch["kernels"]
-    newest = max((int(number) for name in kernels for number in re.findall(r"sm_(\d+)", name)), default=0)
-    old = newest < major * 10 + minor and not any(name.startswith("compute_") for name in kernels)
-    versions = f"CUDA {build}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}, sm_{major}{minor}"
-    detail = versions + ", for which it has no kernels" * old
-    remedy = "install a torch that is built for this GPU"
-    diagnosis = _either(cuda, detail, "broken" * old, remedy)
-    missing = "not found; ONNX Runtime's CUDA kernels need it"
-    remedy = f"{set_up}, or add its folder to LD_LIBRARY_PATH"
-    libraries = torch.get("missing_libraries", [])
-    return [diagnosis, *(Diagnosis(f"{part}: {name}", missing, "broken", remedy) for name in libraries)]
+    versions = f"CUDA {build}, cuDNN {torch['cudnn']}, NCCL {torch['nccl']}"
+    return [Diagnosis(cuda, versions)]

@@ -1,7 +1,7 @@
 """Look at this machine: cores, memory, GPUs, stacks, and which backends would be refused.
 
 Reads /proc itself, where psutil would do it: nothing may be installed yet. Imports no torch, but asks each
-stack's own interpreter what its torch sees, or without a GPU whether its libraries load.
+stack's own interpreter what its torch sees.
 """
 
 import json
@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +22,6 @@ from bench.config.choices import CONF
 from bench.doctor.judge import NEVER_SET_UP, BackendSeen, MachineSeen, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
-from bench.machine.gpus import check_undivided, visible_gpus
 from bench.machine.identity import name_processor
 from bench.machine.processor import describe_processor
 from bench.machine.telemetry.cpu import core_time
@@ -31,10 +29,9 @@ from bench.measure.plan import preflight
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
 from bench.setup.choice import recorded_choice
-from bench.setup.interpreter import look_for_python, newest_of
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.stage import pending
-from bench.setup.surroundings import check_platform, describe_lacking, find_lacking
+from bench.setup.surroundings import check_platform, find_lacking
 
 SECONDS = 120  # the longest that importing torch may take; from a cold disk it takes half of this
 
@@ -48,41 +45,18 @@ answer["cuda"] = torch.cuda.is_available()
 if answer["cuda"]:
     answer["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     answer["cudnn"] = torch.backends.cudnn.version()
-    answer["capability"] = list(torch.cuda.get_device_capability())
-    answer["kernels"] = torch.cuda.get_arch_list()
-    try:
-        import ctypes, onnxruntime.training
-        for library in ("libcudart.so.11.0", "libcublas.so.11", "libcufft.so.10", "libcudnn.so.8"):
-            ctypes.CDLL(library)
-    except OSError as error:
-        answer["missing_libraries"] = [str(error).split(":")[0]]
-    except ImportError: # no ONNX Runtime Training here
-        pass
 print(json.dumps(answer))
 """
 
-LOAD_TORCH = """
-import ctypes, importlib.util, json, runpy, sys
-folder = importlib.util.find_spec("torch").submodule_search_locations[0]
-try:
-    ctypes.CDLL(folder + "/lib/libtorch_python.so", ctypes.RTLD_GLOBAL)
-except OSError:
-    import torch # looks for libraries in more places, and says what is wrong
-version = runpy.run_path(folder + "/version.py")["__version__"]
-print(json.dumps({"python": sys.version.split()[0], "torch": version}))
-"""
-"""What answers for torch where no GPU is: a quarter of the time of importing it."""
-
 
 def examine(stack: str) -> MachineSeen:
-    """Look at this machine for a stack; takes a second, or on a GPU those that importing torch takes."""
+    """Look at this machine for a stack; takes as long as importing torch."""
     busy_cores = _busy_cores()  # before this keeps some busy itself
     gpus, driver_problem = _gpus()
     with ThreadPoolExecutor() as pool:
-        look = pool.map(partial(_stack, has_gpus=bool(gpus)), stacks.NAMES)
+        look = pool.map(_stack, stacks.NAMES)
         backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
         seen = list(look)
-    lacking = find_lacking(brings_python=any(each.brings_python for each in seen if each.name == stack))
     return MachineSeen(
         chosen=stack,
         cpu=name_processor({"cpu": describe_processor()}),
@@ -90,8 +64,7 @@ def examine(stack: str) -> MachineSeen:
         busy_cores=busy_cores,
         memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
         disk_free_gib=shutil.disk_usage(ROOT).free / 2**30,
-        lacking=lacking,
-        how_to_install=f"{describe_lacking(lacking).remedy}.",
+        lacking=find_lacking(),
         gpus=gpus,
         driver_problem=driver_problem,
         stacks=seen,
@@ -115,36 +88,14 @@ def _busy_cores() -> float:
 
 
 def _gpus() -> tuple[list[ListedGpu], UserError | None]:
-    """The GPUs that this process may use; before the first set-up all GPUs, without their processes."""
+    """The GPUs of this machine, or why the driver does not show them."""
     try:
-        try:
-            import pynvml
-        except ImportError:
-            return list_gpus(), None
-        visible = visible_gpus()
-        check_undivided(visible)
+        return list_gpus(), None
     except UserError as error:
         return [], error
-    if not visible:
-        return [], None
-    pynvml.nvmlInit()
-    try:
-        gpus = []
-        for gpu in visible:
-            handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
-            memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-            try:
-                processes = len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-            except pynvml.NVMLError:
-                processes = 0
-            mib = (memory.total // 2**20, memory.free // 2**20)
-            gpus.append(ListedGpu(gpu.name, gpu.driver, *mib, processes=processes))
-        return gpus, None
-    finally:
-        pynvml.nvmlShutdown()
 
 
-def _stack(name: str, *, has_gpus: bool) -> StackSeen:
+def _stack(name: str) -> StackSeen:
     known = recipes.STACKS[name]
     env = ROOT / known.folder
     here = stacks.installed(name)
@@ -160,13 +111,10 @@ def _stack(name: str, *, has_gpus: bool) -> StackSeen:
             check_platform(known)
         except UserError as error:
             return StackSeen(name=name, pending=NEVER_SET_UP, unsuitable=error)
-        versions = known.pythons["cuda" if has_gpus else "cpu"]
-        found, _ = look_for_python(versions)
-        brings = "" if found else newest_of(versions)
-        return StackSeen(name=name, pending=NEVER_SET_UP, brings_python=brings)
+        return StackSeen(name=name, pending=NEVER_SET_UP)
     if here is None or (choice is None and not has_torch):
         return StackSeen(name=name, pending=NEVER_SET_UP)
-    torch, import_error = ask_torch(here.interpreter, ASK_TORCH if has_gpus else LOAD_TORCH)
+    torch, import_error = ask_torch(here.interpreter)
     return StackSeen(
         name=name,
         wrong=wrong,
@@ -176,10 +124,10 @@ def _stack(name: str, *, has_gpus: bool) -> StackSeen:
     )
 
 
-def ask_torch(interpreter: str, program: str = ASK_TORCH) -> tuple[Mapping[str, Any] | None, str]:
+def ask_torch(interpreter: str) -> tuple[Mapping[str, Any] | None, str]:
     """Return what an interpreter's torch says of itself, or None and the last line of its import's errors."""
     done = subprocess.run(
-        [interpreter, "-c", program],
+        [interpreter, "-c", ASK_TORCH],
         env={**os.environ, **dict([recipes.NO_CUDA_IN_DEEPSPEED])},
         capture_output=True,
         text=True,
@@ -212,21 +160,7 @@ def _backends(*, driver: bool) -> tuple[dict[str, BackendSeen], list[str]]:
             # `Config` checks its backends whenever it is made. Composing each one would take ten seconds.
             config = replace(default, backends={path.stem: backend}, reference=path.stem)
             preflight.check_packages(config)
-            failure = _known_failure(backend, config.device.type)
-            seen[path.stem] = BackendSeen(failure, backend.stack or stacks.own())
+            seen[path.stem] = BackendSeen(stack=backend.stack or stacks.own())
         except UserError as error:
             seen[path.stem] = BackendSeen(error)
     return seen, list(default.backends)
-
-
-def _known_failure(backend: Backend, device: str) -> UserError | None:
-    """Return what is known to become of a backend that nothing refuses; None if it runs."""
-    if device != "cpu" or (backend.stack or stacks.own()) != "ort":
-        return None
-    if backend.sharding == "fsdp2":
-        return UserError(
-            "of the pinned torch needs CUDA and ends as unsupported", "choose pytorch_fsdp2@modern"
-        )
-    if backend.engine == "compile":
-        return UserError("of the pinned torch ends as diverged with some models", "choose compile@modern")
-    return None
