@@ -15,12 +15,11 @@ ARGS :=
 BASE :=
 NEW :=
 SETUP_ARGS :=
-LAUNCHER :=
 TOPOLOGY :=
 COORDINATOR :=
 
 # A Hydra override that is given to make itself would be ignored without a word.
-KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS LAUNCHER TOPOLOGY COORDINATOR MAKEFLAGS
+KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS TOPOLOGY COORDINATOR MAKEFLAGS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 	$(error $(name)= is not a variable of this Makefile; Hydra overrides go into ARGS="$(name)=$($(name))", \
@@ -29,9 +28,6 @@ $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 # What is wrong with the line itself is said before anything is set up.
 ifeq ($(filter ort modern,$(STACK)),)
 $(error STACK=$(STACK) is not a stack; choose ort or modern)
-endif
-ifneq ($(LAUNCHER),)
-$(if $(filter sweep,$(MAKECMDGOALS)),,$(error LAUNCHER=$(LAUNCHER) is for `make sweep`))
 endif
 ifneq ($(filter node,$(MAKECMDGOALS)),)
 $(if $(COORDINATOR),,$(error `make node` needs COORDINATOR=host:port, which is what the coordinator was given as \
@@ -73,8 +69,7 @@ why: setup ## say where each backend's time goes, without measuring anew: ARGS=r
 	$(VENV)/bin/python -m bench.why $(ARGS)
 
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
-## LAUNCHER=slurm submits a SLURM job for each; LAUNCHER=local tries that without SLURM
-	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
+	$(BENCH) --multirun
 
 reproduce: setup ## measure the published comparison's models, on a CPU two layers of each, and draw the figure
 ## GPUS=8 measures them at published dimensions; the same command goes on where it was stopped
