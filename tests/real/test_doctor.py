@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.config.compose import compose
-from bench.doctor.probe import ask_torch
+from bench.doctor.examine import ask_torch
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
 from tests.support.fake_programs import write_nvidia_smi, write_program
