@@ -15,12 +15,11 @@ ARGS :=
 BASE :=
 NEW :=
 SETUP_ARGS :=
-LAUNCHER :=
 TOPOLOGY :=
 COORDINATOR :=
 
 # A Hydra override that is given to make itself would be ignored without a word.
-KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS LAUNCHER TOPOLOGY COORDINATOR MAKEFLAGS
+KNOWN := PYTHON STACK MODEL GPUS ARGS BASE NEW SETUP_ARGS TOPOLOGY COORDINATOR MAKEFLAGS
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 	$(error $(name)= is not a variable of this Makefile; Hydra overrides go into ARGS="$(name)=$($(name))", \
@@ -29,9 +28,6 @@ $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 # What is wrong with the line itself is said before anything is set up.
 ifeq ($(filter ort modern,$(STACK)),)
 $(error STACK=$(STACK) is not a stack; choose ort or modern)
-endif
-ifneq ($(LAUNCHER),)
-$(if $(filter sweep,$(MAKECMDGOALS)),,$(error LAUNCHER=$(LAUNCHER) is for `make sweep`))
 endif
 ifneq ($(filter node,$(MAKECMDGOALS)),)
 $(if $(COORDINATOR),,$(error `make node` needs COORDINATOR=host:port, which is what the coordinator was given as \
@@ -51,7 +47,7 @@ PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
-	containers selftest coverage overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
+	containers selftest overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
 	@echo 'Usage: make TARGET [NAME=value]'
@@ -73,11 +69,10 @@ why: setup ## say where each backend's time goes, without measuring anew: ARGS=r
 	$(VENV)/bin/python -m bench.why $(ARGS)
 
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
-## LAUNCHER=slurm submits a SLURM job for each; LAUNCHER=local tries that without SLURM
-	$(BENCH) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) --multirun
+	$(BENCH) --multirun
 
-reproduce: setup ## measure the published comparison's models, as many of their layers as fit, and draw the figure
-## GPUS=8 measures them at published dimensions; ARGS="minutes=60"; the same command goes on where it was stopped
+reproduce: setup ## measure the published comparison's models, on a CPU two layers of each, and draw the figure
+## GPUS=8 measures them at published dimensions; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.sweeps reproduce $(if $(MODEL),model=$(MODEL)) \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
@@ -106,8 +101,8 @@ matrix: setup ## find out which backend trains which model on this machine, in m
 	@$(PYTHON) -m bench.setup --stack modern $(SETUP_ARGS)
 	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
-gpu-campaign: setup ## measure large models on a GPU, in calls of some minutes: ARGS="minutes=9"
-## call it until it ends with 0; make turns every other exit status into 2
+gpu-campaign: setup ## measure large models on a GPU, in about three hours
+## the same command goes on where it was stopped, as by timeout -s INT 9m
 	$(VENV)/bin/python -m bench.sweeps gpu-campaign $(ARGS)
 
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
@@ -143,9 +138,6 @@ test-gpu: setup ## run the tests that need a GPU, or two
 
 selftest: setup ## run A/A and A/B comparisons whose outcome is known, in about 90 minutes; continues where it stopped
 	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
-
-coverage: setup ## simulate how often the 95 % interval contains the truth
-	$(VENV)/bin/python -m bench.selfcheck.coverage $(ARGS)
 
 overhead: setup ## compare the harness with a bare training loop, in 7 minutes; ARGS="measure=quick"
 	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)

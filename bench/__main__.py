@@ -22,13 +22,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from bench.closing import RESUMABLE, run_command
-from bench.cluster import jobs
 from bench.config.choices import CONF
 from bench.config.compose import load, register
 from bench.config.overrides import for_hydra
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
-from bench.errors import CannotWriteResults, SweepIncomplete, Terminated, UserError
+from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.measure.plan.preflight import check_and_name
 
 FULL_ERROR = "HYDRA_FULL_ERROR"
@@ -47,17 +46,12 @@ def _run() -> int:
         overrides, flags = read_words(sys.argv[1:])
         with as_user_errors():
             sys.argv[1:] = [*for_hydra(overrides), *flags]  # Hydra reads them there
-            jobs.check_launcher(sys.argv[1:])
-            with jobs.naming_failed_jobs():
-                for_each_point(outcome.measure)
-    except SweepIncomplete as error:
-        outcome.failed.append(str(error))
+            for_each_point(outcome.measure)
     except UserError as error:
         outcome.refused.append(str(error))
     except KeyboardInterrupt:
         outcome.print()
         raise
-    outcome.collect()
     outcome.print()
     return outcome.status
 
@@ -96,14 +90,11 @@ def for_each_point(measure: Callable[[DictConfig], None]) -> None:
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
 
 
-def measure_or_serve(cfg: DictConfig) -> list[str]:
-    """Measure one comparison, or serve it; a line for each of its launches that was not ok."""
+def measure_point(cfg: DictConfig) -> list[str]:
+    """Measure one comparison; a line for each of its launches that was not ok."""
     if HydraConfig.get().job.chdir:
         raise UserError("hydra.job.chdir=true would look for every path elsewhere", "leave it out")
     config = load(cfg)
-    if jobs.task_number() > 0:
-        jobs.serve_first_task(config)
-        return []
     name = check_and_name(config)
     in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     trouble = measure_and_report(config, name, in_sweep=in_sweep)
@@ -159,26 +150,11 @@ class CommandOutcome:
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     bugs: list[str] = field(default_factory=list)  # tracebacks
-    process: str = field(default_factory=jobs.process_name)
 
     def measure(self, cfg: DictConfig) -> None:
         """Measure one comparison and note its trouble: Hydra never sees an exception of ours."""
-        self._measure(cfg)
-        if self.process != jobs.process_name():  # this is a copy, in a job
-            self.print()
-            if jobs.task_number() == 0:
-                jobs.write_report({"refused": self.refused, "failed": self.failed, "bugs": self.bugs})
-
-    def collect(self) -> None:
-        """Add what jobs have noted."""
-        for trouble in jobs.read_reports():
-            self.refused += trouble["refused"]
-            self.failed += trouble["failed"]
-            self.bugs += trouble["bugs"]
-
-    def _measure(self, cfg: DictConfig) -> None:
         try:
-            self.failed += measure_or_serve(cfg)
+            self.failed += measure_point(cfg)
         except CannotWriteResults as error:
             self.failed.append(str(error))
         except UserError as error:

@@ -48,10 +48,6 @@ class CannotWriteResults(UserError):
     """Results cannot be written: the comparison ends as after a failed launch, not as a wrong command."""
 
 
-class SweepIncomplete(UserError):
-    """A job of a sweep has ended without what it should have measured."""
-
-
 class LaunchFailed(Exception):
     """A worker group did not do what it was asked; `status` is one of `STATUSES`, but none of `PASSED`.
 

@@ -11,7 +11,9 @@ from bench.machine.hardware import memory_bytes
 from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name
 from bench.report.content.collection import ReportedComparison, read_comparison
-from bench.sweeps.fit import MEMORY_SHARE
+
+MEMORY_SHARE = 0.8
+"""Share of the machine's memory that all ranks together may take; the rest is the system's and the files'."""
 
 UNDECIDED = ("ok", "skipped")
 """Statuses of what another reference may give a speed-up: it has none, since the reference failed."""

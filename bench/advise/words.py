@@ -87,21 +87,19 @@ def next_command(
     fitting: Sequence[BackendSummary], results: ReportedComparison, config: Config
 ) -> tuple[str, str]:
     """The command to type next, and what for; both empty where there is none."""
-    if not fitting:
-        half = config.micro_batch // 2
-        in_parts = all(half % each.accumulate == 0 for each in config.backends.values())
-        if not half or not in_parts or {each.status for each in results.summaries} - {"oom", "skipped"}:
-            return "", ""
-        fewer = replace(config, micro_batch=half, grad_accum=2 * config.grad_accum)
-        command = shlex.join([this_python(), "-m", "bench.advise", *overrides_of(fewer)])
-        return command, "trains half as many samples at once"
-    best, close = fitting[0].backend, as_fast(fitting, results)
-    again = with_backends([best, *close], config)
-    if close:
-        measure = replace(again.measure, launches=2 * config.measure.launches)
-        purpose = "measures the fastest in more launches"
-    elif config.backends[best].accumulate > 1:  # which keeps the batch of the others
+    if fitting and (close := as_fast(fitting, results)):
+        again = with_backends([fitting[0].backend, *close], config)
+        more = replace(again, measure=replace(again.measure, launches=2 * config.measure.launches))
+        return command_with(overrides_of(more), stacks.own()), "measures the fastest in more launches"
+    half = config.micro_batch // 2
+    in_parts = all(half % each.accumulate == 0 for each in config.backends.values())
+    if (
+        fitting
+        or not half
+        or not in_parts
+        or {each.status for each in results.summaries} - {"oom", "skipped"}
+    ):
         return "", ""
-    else:
-        measure, purpose = replace(again.measure, batch="max"), "finds the largest batch that fits"
-    return command_with(overrides_of(replace(again, measure=measure)), stacks.own()), purpose
+    fewer = replace(config, micro_batch=half, grad_accum=2 * config.grad_accum)
+    command = shlex.join([this_python(), "-m", "bench.advise", *overrides_of(fewer)])
+    return command, "trains half as many samples at once"

@@ -26,8 +26,6 @@ COLUMNS = {
         *("backend", "slowed_by", "truth", "ratio", "low", "high", "verdict"),
     ),
     "rounds": ("case", "number", "backend", "launch", "round", "noise"),
-    "coverage": ("noise", "preset", "launches", "rounds", "until", "coverage", "half_width", "mean_launches"),
-    "estimators": ("noise", "preset", "middle", "coverage", "half_width"),
 }
 """The columns that are read, by the name of the table."""
 

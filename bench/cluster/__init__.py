@@ -1,1 +1,1 @@
-"""Other machines: the program that serves a comparison there, the coordinator's side of it, SLURM."""
+"""Other machines: the program that serves a comparison there, and the coordinator's side of it."""

@@ -2,8 +2,7 @@
 
 Reports to the coordinator that listens at HOST:PORT (its device.rdzv_endpoint), starts and signals ranks as
 it is asked to, and ends all of them when the coordinator ends; then it waits for the next. Imports no torch.
-The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 if it was refused or
-nobody knew HOST.
+The exit status is 0 after Ctrl-C, after SIGTERM and if no coordinator came; 2 if it was refused.
 """
 
 import argparse
@@ -139,20 +138,17 @@ def greeting() -> NodeGreeting:
     )
 
 
-def reach(endpoint: str, secret: str, wait_s: float, *, met_before: bool = False) -> Channel | None:
+def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
     """A channel to the coordinator at HOST:PORT, once there is one; None if there was none in time.
 
     The host's name may not be known yet, or no more: a container of a cluster has its name while it runs.
-    `met_before` says that there was a coordinator at this endpoint, so that its name is right.
 
     Raises:
-        UserError: there is one with another secret, or nobody knew such a host, to the last.
+        UserError: there is one with another secret.
     """
-    host, _ = host_and_port(endpoint)
-    ourselves = greeting()
+    ourselves, last = greeting(), ""
     end = time.monotonic() + wait_s
     say(f"{ourselves.host}: waiting up to {wait_s:g} s for the coordinator at {endpoint}; Ctrl-C ends")
-    unknown = ""
     while (left := end - time.monotonic()) > 0:
         channel = None
         try:
@@ -168,13 +164,9 @@ def reach(endpoint: str, secret: str, wait_s: float, *, met_before: bool = False
         except (OSError, Closed, ValueError, KeyError) as error:
             if channel is not None:
                 channel.close()
-            was_unknown = unknown  # what the resolver said if the host's name was the trouble; else empty
-            unknown = (error.strerror or str(error)) if isinstance(error, socket.gaierror) else ""
-            if unknown and not was_unknown:
-                say(f"{host} is not known here now ({unknown}): misspelt, or not running; asking again")
+            last = str(error)
             time.sleep(min(RETRY_SECONDS, left))
-    if unknown and not met_before:
-        raise UserError(f"{host} is not known here ({unknown}); give its address instead.")
+    say(f"no coordinator came to {endpoint} in {wait_s:g} seconds ({last})")
     return None
 
 
@@ -189,9 +181,7 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
         host_and_port(endpoint)
     except ValueError as error:
         raise UserError(f"{endpoint} {error}.") from None
-    met = False
-    while (channel := reach(endpoint, secret, wait_s, met_before=met)) is not None:
-        met = True
+    while (channel := reach(endpoint, secret, wait_s)) is not None:
         say(f"serving {endpoint}")
         scratch = Scratch()
         try:
@@ -202,7 +192,6 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
         say("the coordinator has ended, and so has all that it started here")
         if once:
             return
-    say(f"no coordinator came in {wait_s:g} seconds")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The other nodes of a comparison: waits for them, compares them with this one, replaces one that is lost."""
+"""The other nodes of a comparison: waits for them, compares them with this one."""
 
 import selectors
 import time
@@ -19,8 +19,6 @@ from bench.machine import environment, source_code
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.machine.variables import SECRET_VARIABLE
 from bench.setup import stacks
-
-REJOIN_SECONDS = 30  # between launches, in which a lost node may come back
 
 DESCRIBE_SECONDS = 60
 """A node describes its environment in a second; with cold disks and several stacks it takes longer."""
@@ -65,7 +63,6 @@ class NodePool:
         self.stacks = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
         self.own_environments = {name: environment.take(self.settings, name) for name in self.stacks}
         self.code = source_code.code_hash()
-        self._gave_up = False
         secret = shared_secret()
         try:
             self.listener = Listener(*host_and_port(self.endpoint), secret=secret)
@@ -110,46 +107,23 @@ class NodePool:
         self.say(f"all nodes are there: {', '.join(node.name for node in self.members)}")
 
     def require(self) -> None:
-        """Make sure that all are there: one that was lost may come back for a while, once for each loss.
+        """Make sure that all are there.
 
         Raises:
             LaunchFailed: status `skipped`, one is missing.
         """
-        for place, lost in enumerate(self.members):
-            if not lost.is_lost():
-                continue
-            if (node := self._replacement(lost)) is None:
-                self._gave_up = True
-                raise LaunchFailed(
-                    "skipped",
-                    f"{lost.name} was lost before and is not back; start `make node "
-                    f"COORDINATOR={self.endpoint}` there again, and add what is missing with resume=true",
-                )
-            self.members[place] = node
-            self._gave_up = False
-            self.say(f"{node.name} is back")
+        if lost := [node for node in self.members if node.is_lost()]:
+            raise LaunchFailed(
+                "skipped",
+                f"{lost[0].name} was lost before; start `make node COORDINATOR={self.endpoint}` there again, "
+                "and add what is missing with resume=true",
+            )
 
     def close(self) -> None:
         """Let the nodes wait for the next comparison."""
         for node in self.members:
             node.leave()
         self.listener.close()
-
-    def _replacement(self, lost: RemoteNode) -> RemoteNode | None:
-        seconds = 0.0 if self._gave_up else REJOIN_SECONDS
-        if seconds:
-            self.say(f"{lost.name} was lost; waiting up to {seconds:g} seconds for it to come back")
-        end = time.monotonic() + seconds
-        while True:
-            node = self._next(end)
-            if node is not None:
-                node.number = lost.number
-                if not (differs := self._refuse_if_different(node)):
-                    return node
-                self.say(differs)
-                node.leave()
-            elif time.monotonic() >= end:
-                return None
 
     def _next(self, end: float) -> RemoteNode | None:
         """The next that reports; None if it does not know the secret, or nobody comes until `end`."""

@@ -1,7 +1,6 @@
 """Make a checked `Config` out of a command line's overrides, by Hydra."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -18,9 +17,6 @@ from bench.config.sizes import MINI, PUBLISHED
 from bench.machine import hardware, processor
 from bench.machine.identity import name_folder
 from bench.setup import stacks
-
-FIRST_PORT, PORT_COUNT = 20_000, 10_000
-"""A job's port is the first plus its id modulo the count; Linux gives those from 32768 on to others."""
 
 
 def register() -> None:
@@ -49,7 +45,6 @@ def register() -> None:
         "threads": lambda ranks, nodes: max(
             1, min(8, hardware.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
         ),
-        "rdzv_endpoint": lambda nodes: slurm_endpoint() if int(nodes) > 1 else None,
         "blas_choices": processor.blas_choices_here,
         "launches": lambda resident, together: 2 * together if resident == "one" else together,
         "resident": lambda device, batch: "one" if (device, batch) == ("cuda", "max") else "all",
@@ -88,16 +83,6 @@ def default_precision(device: str | None) -> str:
     """
     usual = hardware.default_precision(device or hardware.default_device())
     return "fp16" if usual == "bf16" and stacks.own() == "ort" else usual
-
-
-def slurm_endpoint(variables: Mapping[str, str] = os.environ) -> str | None:
-    """Return `HOST:PORT` of a SLURM job's first node, the port from the job's id; None outside of a job."""
-    if "SLURM_JOB_ID" not in variables:
-        return None
-    from submitit.slurm.slurm import SlurmJobEnvironment  # takes half a second
-
-    host = SlurmJobEnvironment().hostnames[0]
-    return f"{host}:{FIRST_PORT + int(variables['SLURM_JOB_ID']) % PORT_COUNT}"
 
 
 def compose(overrides: Sequence[str] = ()) -> Config:

@@ -38,7 +38,7 @@ class Data:
     columns: dict[str, str] = field(default_factory=dict)  # the task's name of a column: the dataset's
     processor: str | None = None  # tokenizer, image or speech processor: a folder or hub id
     # processes per rank that prepare batches; 0: the rank does it itself
-    workers: int = at_least(0, 0, most=64, why="each is a process per rank")
+    workers: int = at_least(0, 0)
     pinned_memory: bool = True  # on CUDA: batches wait in memory that the device reads by itself
 
     def loader_on(self, device: str) -> str:

@@ -6,7 +6,6 @@ from bench.config.choices import COUNT, LADDER
 from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
 
-TYPING_MISTAKE = "a larger number is likely a typing mistake"
 SATURATING = "saturating"
 
 
@@ -15,29 +14,29 @@ class Measure:
     """How long and how often is measured."""
 
     name: str = "default"  # of the file that the rest began with
-    launches: int = at_least(0, most=1000, why=TYPING_MISTAKE)  # 0: parity alone, nothing is timed
-    rounds: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
+    launches: int = at_least(0)  # 0: parity alone, nothing is timed
+    rounds: int = at_least(1)
     block_seconds: float = above_zero()
-    min_steps: int = at_least(1, 1, most=10_000, why=TYPING_MISTAKE)  # of a block, however long they take
+    min_steps: int = at_least(1, 1)  # of a block, however long they take
     # of untimed steps that each block begins with, two of them at least; 0: none
     block_warmup_s: float = at_least(0, 0.0)
     # of each warm-up block; there are at least two after the first step
-    warmup_steps: int = at_least(1, most=10_000, why=TYPING_MISTAKE)
+    warmup_steps: int = at_least(1)
     # of training after the warm-up, in equal parts by all groups that take turns; 0: none
     preheat_s: float = at_least(0)
     # all groups stay alive and rounds rotate, on GPUs as long as memory suffices; or one group at a time
     resident: str = one_of("all", "one")
     # batches alternate, so that the third loss is the first one that can be seen to have risen
-    parity_steps: int = at_least(3, most=10_000, why=TYPING_MISTAKE)
+    parity_steps: int = at_least(3)
     # relative, on the loss of every parity step
     parity_tolerance: float = above_zero(most=0.1, why="a backend that learns nothing could pass")
     # a speed-up inside ± margin is called `same`
     margin: float = above_zero(most=0.2, why="published speed-ups would be called `same`")
     # contaminated blocks that a backend may measure again in each launch
-    repeats: int = at_least(0, most=1000, why=TYPING_MISTAKE)
+    repeats: int = at_least(0)
     # half-width, such as 0.01: launches are added until every interval is as narrow
     until: float | None = above_zero(most=0.2, why="launches would end before the faster one is known")
-    most_launches: int = at_least(1, most=1000, why=TYPING_MISTAKE)  # the cap of `until`
+    most_launches: int = at_least(1)  # the cap of `until`
     timeout_s: float = at_least(1)  # the longest that one backend may take in one launch, everything together
     wait_s: float = at_least(0)  # for others to leave the cores alone, all launches together; 0: do not wait
     # max: each backend at the largest micro-batch that fits

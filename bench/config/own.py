@@ -1,6 +1,5 @@
 """conf/model/own.yaml: what the command line leaves out about a model of the user's is read off the model."""
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -138,7 +137,7 @@ def find_task(pretrained: str | None, module: str | None) -> str:
         seen = f"names {' and '.join(classes)}" if classes else "names no head"
         where = f"config.json {seen}"
         if pretrained and read_config(pretrained) is None:
-            where = f"there is no folder {pretrained} here{nearest(pretrained)} that says it"
+            where = f"there is no folder {pretrained} here that says it"
         raise UserError(f"model.task has no value, and {where}", "set model.task=…, such as masked-lm")
     return tasks.pop()
 
@@ -156,7 +155,7 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
         reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
     if not is_folder and not is_hub_id:
         raise UserError(
-            f"model.pretrained={pretrained} {reason}{nearest(pretrained)}",
+            f"model.pretrained={pretrained} {reason}",
             "give one with config.json and model.safetensors in it, or the id of a model on the hub",
         )
     if is_folder and not is_file:
@@ -177,14 +176,6 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
 def names_folder(place: str) -> bool:
     """Whether this names a folder for sure, since no id on the hub (`owner/name` or `name`) looks like it."""
     return place.startswith((".", "/", "~")) or place.endswith("/") or place.count("/") > 1
-
-
-def nearest(place: str) -> str:
-    """Return ` (did you mean PATH?)` where something beside a path that does not exist has a similar name."""
-    path = Path(place)
-    names = [there.name for there in path.parent.glob("*")]
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f" (did you mean {path.with_name(near[0])}?)" if near and path.name not in names else ""
 
 
 def length(task: str) -> int | None:

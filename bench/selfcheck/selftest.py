@@ -6,15 +6,12 @@ The next call goes on where this one was stopped, as long as the harness and the
 
 `measure.resident=one` asks the same of groups that run one after the other, as on GPUs; its tables are
 one.verdicts.csv and one.rounds.csv. Starting a group takes longer than timing it there, so that ten
-comparisons are measured as one of ten times as many launches, which is then split. That takes hours; with
-`--gather` what other commits have measured of the same comparisons stays, and each row says which it was. The
-truth is the same for all of them, so that the outcomes may be counted together.
+comparisons are measured as one of ten times as many launches, which is then split.
 
 Exit status: 0 if all comparisons are made and the harness is right as often as it must be, 1 if not, 2 if
 the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTERM.
 """
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
@@ -87,24 +84,21 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure what is missing, print what was found, and return the exit status."""
     parser = command_parser("bench.selfcheck.selftest", __doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides for every comparison, e.g. model=gpt2")
-    parser.add_argument(
-        "--gather", action="store_true", help="keep what other machines and commits have measured"
-    )
     options = parser.parse_intermixed_args(arguments)
     given = " ".join(sys.argv[1:] if arguments is None else arguments)
     return run_command(
-        lambda: _run(options, f'make selftest ARGS="{given}"' if given else "make selftest"),
+        lambda: _run(options.overrides, f'make selftest ARGS="{given}"' if given else "make selftest"),
         "interrupted; the same command goes on with the comparison that is missing.",
     )
 
 
-def _run(options: argparse.Namespace, command: str) -> int:
-    config = compose(["study=selftest", *options.overrides])
+def _run(overrides: Sequence[str], command: str) -> int:
+    config = compose(["study=selftest", *overrides])
     resident, folder = config.measure.resident, Path(config.results_dir)
     paths = {name: folder / f"{resident}.{name}.csv" for name in TABLES}
     cases = CASES[resident]
-    lines = {case.name: _overrides_of(case, options.overrides) for case in cases}
-    earlier = _read_earlier(paths, lines, gather=options.gather)
+    lines = {case.name: _overrides_of(case, overrides) for case in cases}
+    earlier = _read_earlier(paths, lines)
     verdicts = _measure_missing(paths, folder / "runs" / resident, cases, lines, earlier)
     planted = {share for case in cases for share in case.slowed_by.values() if share}
     wanted = sum(case.comparisons for case in cases)
@@ -195,9 +189,9 @@ def _hash_of_this_machine(config: Config) -> str:
 
 
 def _read_earlier(
-    paths: Mapping[str, Path], lines: Mapping[str, Sequence[str]], *, gather: bool
+    paths: Mapping[str, Path], lines: Mapping[str, Sequence[str]]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The verdicts and rounds of earlier calls: of the same harness and machine, unless gathered."""
+    """The verdicts and rounds of earlier calls: of the same harness and machine."""
     if not all(path.exists() for path in paths.values()):
         return pd.DataFrame(), pd.DataFrame()
     verdicts, rounds = (read_table(paths[name]) for name in TABLES)
@@ -205,7 +199,7 @@ def _read_earlier(
     here = _hash_of_this_machine(next(iter(configs.values())))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}
     same = verdicts["config_hash"] == verdicts["case"].map(wanted)
-    verdicts = verdicts[same if gather else same & (verdicts["environment_hash"] == here)]
+    verdicts = verdicts[same & (verdicts["environment_hash"] == here)]
     # A comparison in which a backend got no speed-up is made again, as a whole.
     kept = _comparisons_in(verdicts) - _comparisons_in(verdicts[verdicts["ratio"].isna()])
     verdicts, rounds = (

@@ -14,7 +14,7 @@ from bench.errors import UserError
 from bench.setup.checkout import ROOT
 from bench.setup.nvidia_smi import version
 from bench.setup.recipes import NETWORK
-from bench.setup.surroundings import describe_lacking, find_lacking, spare_folders
+from bench.setup.surroundings import describe_lacking, find_lacking
 
 PROBE = """
 import importlib.util, json, os, sys, sysconfig
@@ -51,7 +51,7 @@ def look_for_python(versions: tuple[str, ...]) -> tuple[tuple[str, str] | None, 
     return None, "; ".join(dict.fromkeys(refused))
 
 
-def find_or_bring_python(versions: tuple[str, ...], env: Path) -> tuple[str, str]:
+def find_or_bring_python(versions: tuple[str, ...]) -> tuple[str, str]:
     """Return path and version of a Python that is here, else of the newest of these, brought by uv.
 
     uv keeps it outside of the checkout, for all of them, and its own settings count. UserError if it cannot.
@@ -67,15 +67,14 @@ def find_or_bring_python(versions: tuple[str, ...], env: Path) -> tuple[str, str
         f"({refused}): uv brings Python {newest}, 30 to 50 MB ...",
         flush=True,
     )
-    variables = {**os.environ, **spare_folders(env)}
     with tempfile.TemporaryDirectory() as folder:
         python = str(Path(folder, "bin", "python"))
         uv = (python, "-m", "bench.setup.uv", "python")
-        _run(variables, sys.executable, "-m", "venv", folder, remedy=REMEDY.format(newest))
+        _run(sys.executable, "-m", "venv", folder, remedy=REMEDY.format(newest))
         requirements = str(ROOT / "requirements" / "uv.txt")
-        _run(variables, python, "-m", "pip", "install", "--quiet", "-r", requirements, remedy=NETWORK)
+        _run(python, "-m", "pip", "install", "--quiet", "-r", requirements, remedy=NETWORK)
         for command in (("install", "--no-bin"), ("find", "--managed-python", "--system")):
-            path = _run(variables, *uv, *command, newest, remedy=REMEDY.format(newest)).strip()
+            path = _run(*uv, *command, newest, remedy=REMEDY.format(newest)).strip()
     probed = _probe(path)
     if probed is None or probed[2]:
         trouble = "does not start here" if probed is None else f"lacks {', '.join(probed[2])}"
@@ -104,12 +103,11 @@ def _probe(interpreter: str) -> tuple[str, str, list[str]] | None:
     return None
 
 
-def _run(variables: dict[str, str], *command: str, remedy: str) -> str:
+def _run(*command: str, remedy: str) -> str:
     """What a command prints; a UserError with the end of its complaints if it fails."""
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env=variables,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ CONFIDENCE = 0.95
 
 STOPPED_CONFIDENCE = 0.98
 """For the quantile of a comparison that ended because its interval was narrow. Stopped with the 95 % one,
-intervals cover 89 to 93 % of the truths; with this one 95 to 98 % (bench.selfcheck.coverage)."""
+intervals cover 89 to 93 % of the truths; with this one 95 to 98 % (tests/unit/test_coverage.py)."""
 
 SINGLE_LAUNCH = "single launch: the variation between launches is not in the interval, so it has no verdict"
 SINGLE_ROUND = "one round: no interval"

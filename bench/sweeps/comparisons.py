@@ -3,22 +3,19 @@
 What its results file says is the only state of a sweep.
 """
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.config import identity, layers, sizes
+from bench.config import identity
 from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.errors import PASSED, UserError
-from bench.machine import environment
 from bench.measure.plan.preflight import check_and_name
 from bench.measure.plan.schedule import missing_launches
 from bench.measure.record.resume import rows_to_keep
 from bench.results import csv_files
 from bench.statistics.summary import summarise
-from bench.statistics.table_values import model_label
 from bench.studies.collectives.table import TABLE as COLLECTIVES
 from bench.sweeps.plan_file import Plan, PlanPart
 
@@ -28,7 +25,6 @@ class PlannedComparison:
     """One comparison of a sweep."""
 
     part: str  # the part of the plan that lists it
-    expected_s: float  # the seconds that it may take; 0 if the plan does not say
     config: Config  # checked against this machine
     stem: str  # the name of its results file without the ending
 
@@ -36,19 +32,6 @@ class PlannedComparison:
     def csv(self) -> Path:
         """The path of its results file."""
         return Path(self.config.results_dir) / f"{self.stem}.csv"
-
-    @property
-    def model(self) -> str:
-        """`bert-large, 6 of 24 layers`."""
-        model = self.config.model
-        kept = layers.count(sizes.resize(model.dimensions, model.size))
-        return model_label(model.name, model.size, kept, layers.count(model.dimensions))
-
-    @property
-    def batch(self) -> str:
-        """The batch of a rank: `2 x 128 tokens`, or `4`."""
-        length = self.config.seq_len
-        return f"{self.config.micro_batch}" + (f" x {length} tokens" if length else "")
 
     def __str__(self) -> str:
         return f"{self.part}: {self.stem}"
@@ -70,16 +53,16 @@ def plan_comparisons(
 
 def _comparisons_of(part: PlanPart, plan: Plan, overrides: Sequence[str]) -> Iterator[PlannedComparison]:
     backends = plan.backend_overrides(overrides)
+    smaller = plan.on_cpu
+    if smaller is not None and compose([*plan.common, *overrides]).device.type != "cpu":
+        smaller = None
     for model, own in part.overrides_by_model.items():
         key = "model.pretrained" if "/" in model else "model"  # the folder of a config.json, or a preset
-        line = [*plan.common, *part.overrides, f"{key}={model}", *backends, *own, *overrides]
-        config = compose(line)
-        yield PlannedComparison(
-            part=part.name,
-            expected_s=part.expected_by_model.get(model, part.expected_s),
-            config=config,
-            stem=check_and_name(config),
-        )
+        line = [*plan.common, *part.overrides, f"{key}={model}", *backends, *own]
+        if smaller is not None:
+            line += [*smaller.overrides, *smaller.by_model.get(model, [])]
+        config = compose([*line, *overrides])
+        yield PlannedComparison(part=part.name, config=config, stem=check_and_name(config))
 
 
 def is_complete(comparison: PlannedComparison) -> bool:
@@ -107,24 +90,6 @@ def is_complete(comparison: PlannedComparison) -> bool:
         return True
     measured = rows_to_keep(table).fewest_rounds(timed)
     return not missing_launches(launches=settings.launches, rounds=settings.rounds, measured=measured)
-
-
-def config_to_measure(comparison: PlannedComparison) -> Config:
-    """The configuration, without `resume` where the results file cannot be gone on with on this machine."""
-    config = comparison.config
-    anew = copy.copy(config)
-    anew.resume = False
-    try:
-        table = csv_files.read(comparison.csv)
-    except UserError:
-        return anew if comparison.csv.exists() else config
-    wanted = identity.config_hash(config)
-    here = {
-        (name, wanted, environment.hash_environment(identity.collect_environment(config, backend.stack)))
-        for name, backend in config.backends.items()
-    }
-    rows = zip(table["backend"], table["config_hash"], table["environment_hash"], strict=True)
-    return config if here.issuperset(rows) else anew
 
 
 def failed_backends(comparison: PlannedComparison) -> str:

@@ -20,9 +20,6 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # each model, alone or with overrides of its own; one comparison for each
     models: list[str] | dict[str, list[str]]
     overrides: list[str] = []  # of all of the part's comparisons
-    # the seconds that one comparison takes, which decides whether it still fits into a limited call
-    expected_s: float = 0.0
-    expected_by_model: dict[str, float] = {}  # seconds of a model where they are known better
     # ids of the published claims that the comparisons test (bench/analysis/reference/claims.csv)
     claims: list[str] = []
 
@@ -32,12 +29,11 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.models if isinstance(self.models, dict) else {model: [] for model in self.models}
 
 
-class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How large models are made to fit into a machine without a GPU; on GPUs nothing of it holds."""
+class OnCpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What makes large models small enough for a machine without a GPU."""
 
-    minutes: float  # that the whole takes at most, unless the command line says otherwise
     overrides: list[str] = []  # of all comparisons
-    by_model: dict[str, list[str]] = {}  # the overrides of a model, such as a smaller batch
+    by_model: dict[str, list[str]] = {}  # the overrides of a model, such as fewer layers
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,9 +51,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     # versions it was measured with, and even if launches failed. Otherwise every comparison is begun, and
     # measures what is missing of it
     skip_complete: bool = False
-    # without a GPU, models are measured with as many layers as memory and time allow, which short trials find
-    # out. Blank: they are measured as the overrides say
-    fit: Fit | None = None
+    on_cpu: OnCpu | None = None  # further overrides, which come last, where no GPU is
     images: str | None = None  # a folder in which images to train on are made before anything is checked
 
     def backend_overrides(self, overrides: Sequence[str]) -> list[str]:

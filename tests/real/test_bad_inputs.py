@@ -1,80 +1,65 @@
-"""Every line of bad_inputs.md: the real command, one sentence with the remedy, within seconds."""
+"""Mistakes in real commands, as typed: one sentence with the remedy, and nothing is written."""
 
-from collections.abc import Mapping
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import bad_inputs
+from bench.setup.checkout import ROOT
 
-pytestmark = pytest.mark.once  # the other stack refuses less: it has no ONNX Runtime that lacks anything
+pytestmark = pytest.mark.once
 
-AS_TYPED = (
-    "micro_batch=0",
-    "backend=[pytorch,jax]",
-    "compare nowhere.csv good.csv",
-    "report nowhere --out reports",
-)
-"""A few that are started as by hand, from Python's start on."""
-
-TABLE = (Path(bad_inputs.__file__).parent / "bad_inputs.md").read_text(encoding="utf-8")
-
-Answers = Mapping[str, bad_inputs.Answer]
+GOOD = ROOT / "tests" / "golden" / "results" / "bert-tiny-cpux2.csv"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("bad")
-    bad_inputs.prepare(made)
+    """Good, damaged and foreign results, and a user's own conf/."""
+    made, good = tmp_path_factory.mktemp("bad"), GOOD.read_bytes()
+    for place, content in {
+        "good.csv": good,
+        "damaged.csv": good[: good.index(b'"', good.index(b'"') + 1)],  # inside a quoted cell
+        "foreign/bert-mini-cpux2.csv": b"city,population\nUlm,126000\n",
+        "file": b"not a folder",
+        "conf/model/broken.yaml": b"name: [\n",
+    }.items():
+        (made / place).parent.mkdir(parents=True, exist_ok=True)
+        (made / place).write_bytes(content)
     return made
 
 
-@pytest.fixture(scope="module")
-def answers(folder: Path) -> Answers:
-    """What every case prints; each core runs one at a time."""
-    before = csvs(folder)
-    found = bad_inputs.run_all(folder)
-    assert csvs(folder) == before, "nothing was overwritten, nothing written"
-    return found
-
-
-def csvs(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*.csv")}
-
-
-@pytest.mark.parametrize("case", AS_TYPED)
-def test_a_mistake_as_typed_ends_in_the_sentence_of_the_table(case: str, folder: Path) -> None:
-    answer = bad_inputs.run(case, folder)
-    assert answer.status == 2
-    assert bad_inputs.line(case, answer) in TABLE.splitlines()
-
-
-@pytest.mark.exhaustive
-def test_every_mistake_ends_in_the_sentence_of_the_table(answers: Answers) -> None:
-    assert {case for case, answer in answers.items() if answer.status != 2} == set()
-    assert bad_inputs.markdown(dict(answers)) == TABLE
-    assert "Traceback" not in TABLE
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("case", "folder_of_choices"),
+    ("words", "sentence"),
     [
-        ("model=bert-huge", "conf/model/*.yaml"),
-        ("backend=[pytorch,jax]", "conf/backend/*.yaml"),
-        ("backends.pytorch.engine=jax", "bench/worker/engines/[a-z]*.py"),
+        ("bench micro_batch=0", "micro_batch must be at least 1, not 0."),
+        ("bench backend=[pytorch,jax]", "backend=jax does not exist; choose from: "),
+        ("bench mirco_batch=4", "mirco_batch is not a key of the configuration; did you mean micro_batch?"),
+        ("bench micro_batch", "micro_batch is not an override; "),
+        ("bench --multirun micro_batch=1,zero", "micro_batch must be a whole number, not zero."),
+        ("bench results_dir=/proc/nowhere", "/proc/nowhere"),
+        ("bench reports_dir=file", "file"),
+        ("bench model.pretrained=./nowhere", "model.pretrained=./nowhere is not a folder"),
+        ("bench hydra.searchpath=[file://conf] model=broken", "A configuration file is not valid YAML"),
+        ("bench resume=true results_dir=foreign", "foreign/bert-mini-cpux2.csv"),
+        ("bench.compare nowhere.csv good.csv", "nowhere.csv"),
+        ("bench.compare damaged.csv good.csv", "damaged.csv is damaged: "),
+        ("bench.report nowhere --out reports", "nowhere"),
     ],
 )
-def test_the_lists_that_the_table_leaves_out_are_complete(
-    case: str, folder_of_choices: str, answers: Answers
-) -> None:
-    listed = answers[case].text.rpartition(": ")[2].rstrip(".").split(", ")
-    named = {path.stem for path in bad_inputs.ROOT.glob(folder_of_choices)}
-    assert sorted(listed) == sorted(named)
-
-
-@pytest.mark.time
-def test_every_mistake_is_refused_within_seconds_as_typed_too(folder: Path, answers: Answers) -> None:
-    for found in (answers, {case: bad_inputs.run(case, folder) for case in AS_TYPED}):
-        slow = {case: one.seconds for case, one in found.items() if one.seconds >= bad_inputs.SECONDS}
-        assert slow == {}
+def test_a_mistake_as_typed_ends_in_a_sentence(words: str, sentence: str, folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*.csv")}
+    machine = ["device=cpu", "device.world_size=2"] if words.startswith("bench ") else []
+    done = subprocess.run(
+        [sys.executable, "-m", *words.split(), *machine],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {path: path.read_bytes() for path in folder.rglob("*.csv")} == before

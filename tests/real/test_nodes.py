@@ -135,7 +135,7 @@ def test_three_backends_over_two_nodes_train_like_two_ranks_of_one(tmp_path: Pat
 
 @two_cores
 @pytest.mark.once
-def test_a_lost_node_ends_in_a_row_may_come_back_and_leaves_no_process(tmp_path: Path) -> None:
+def test_a_lost_node_ends_in_a_row_and_leaves_no_process(tmp_path: Path) -> None:
     with on_two(tmp_path) as two:
         node = two.node()
         coordinator = two.coordinator(
@@ -148,17 +148,11 @@ def test_a_lost_node_ends_in_a_row_may_come_back_and_leaves_no_process(tmp_path:
         node.kill()
         assert "was lost during block" in told(coordinator, "pytorch, launch 1/3: crashed: node 1")
         assert gone(ranks[1:])
-        again = two.node()
-        told(coordinator, "launch 2/3, round 1/1: pytorch")
-        ranks = descendants(again.pid)
-        again.kill()
         _, said = coordinator.communicate()
         assert coordinator.returncode == 1
-        assert gone(ranks[1:])
-    assert "pytorch, launch 3/3: skipped: node 1" in said
+    assert "pytorch, launch 2/3: skipped: node 1" in said
     failed = two.rows()[lambda rows: rows["round"].isna()]
-    assert list(failed["status"]) == ["crashed", "crashed", "skipped"]
-    assert failed["message"].iloc[1].endswith("was lost during block")
+    assert list(failed["status"]) == ["crashed", "skipped", "skipped"]
 
 
 @two_cores
@@ -198,17 +192,13 @@ def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
             f"The coordinator at {two.endpoint} has another BENCH_SECRET; set the same on all nodes."
         )
         assert not (tmp_path / "results").exists() or not list((tmp_path / "results").glob("*.csv"))
-        for arguments, words in (
-            (("nowhere",), "nowhere is not HOST:PORT"),
-            (("no-such-host.invalid:1", "--wait", "1"), "; give its address instead."),
-        ):
-            done = subprocess.run(
-                [sys.executable, "-m", "bench.cluster.node_agent", *arguments],
-                cwd=ROOT,
-                env={**os.environ, "BENCH_SECRET": SECRET},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert (done.returncode, done.stderr.count("Traceback")) == (2, 0)
-            assert words in done.stderr
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.cluster.node_agent", "nowhere"],
+            cwd=ROOT,
+            env={**os.environ, "BENCH_SECRET": SECRET},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr.count("Traceback")) == (2, 0)
+        assert "nowhere is not HOST:PORT" in done.stderr

@@ -246,22 +246,6 @@ def test_a_stage_that_leaves_no_proof_has_failed(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv" / "setup-empty.stamp").exists()
 
 
-def test_stages_that_do_not_need_each_other_run_side_by_side(tmp_path: Path) -> None:
-    """Each of the two waits for what the other does first; the last one needs both."""
-    script = "touch {0}; until [ -e {1} ]; do sleep 0.02; done; touch {0}-done"
-    set_up(
-        stack_of(
-            shell("first", "true"),
-            shell("left", script.format("l", "r"), after=("first",)),
-            shell("right", script.format("r", "l"), after=("first",)),
-            shell("last", "[ -e l-done ] && [ -e r-done ]", after=("left", "right")),
-        ),
-        tmp_path,
-        "cpu",
-    )
-    assert sorted(ran(tmp_path)) == ["first", "last", "left", "right"]
-
-
 def test_a_stage_is_redone_with_what_it_comes_after_and_no_other(tmp_path: Path) -> None:
     def stack(word: str) -> Stack:
         return stack_of(
@@ -275,20 +259,6 @@ def test_a_stage_is_redone_with_what_it_comes_after_and_no_other(tmp_path: Path)
     ran(tmp_path)
     set_up(stack("b"), tmp_path)
     assert ran(tmp_path) == ["changed", "last"]
-
-
-def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path: Path) -> None:
-    failing = shell("failing", "until [ -e pid ]; do sleep 0.02; done; [ -e mended ]", after=("first",))
-    slow = shell("slow", "echo $$ > pid; [ -e mended ] || sleep 3600", after=("first",))
-    stack = stack_of(shell("first", "true"), failing, slow)
-    with pytest.raises(UserError, match="stopped in failing"):
-        set_up(stack, tmp_path, "cpu")
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
-    ran(tmp_path)
-    (tmp_path / "mended").touch()
-    set_up(stack, tmp_path)
-    assert sorted(ran(tmp_path)) == ["failing", "slow"]
 
 
 def test_a_stage_notes_its_cpu_and_is_not_done_again_on_another(
@@ -312,7 +282,7 @@ def test_a_missing_compiler_is_reported_before_anything_runs(
 ) -> None:
     stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++",)))
     monkeypatch.setenv("CXX", "g++-of-nobody")
-    with pytest.raises(UserError, match=r"Missing here: g\+\+; install it"):
+    with pytest.raises(UserError, match=r"Missing here: g\+\+; install git"):
         set_up(stack, tmp_path, "cpu")
     assert not (tmp_path / "ran").exists()
 
@@ -340,28 +310,6 @@ def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path:
     (tmp_path / "mended").touch()
     set_up(stack, tmp_path)
     assert not where.exists()
-
-
-@pytest.mark.parametrize("asked", ["", "asked"])
-def test_packages_are_kept_in_the_environment_where_the_home_is_read_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
-) -> None:
-    """Unless the user names another folder."""
-    (tmp_path / "file").touch()  # nothing can be made below it, not even by root
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
-    monkeypatch.setenv("UV_CACHE_DIR", asked)
-    uv = Path(sys.executable).with_name("uv")
-    set_up(stack_of(shell("packages", f"{uv} pip freeze --python {sys.executable}")), tmp_path, "cpu")
-    assert (tmp_path / (asked or ".venv/uv-cache") / "CACHEDIR.TAG").exists()
-
-
-def test_packages_are_kept_for_all_checkouts_where_the_home_can_be_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "yet"))
-    monkeypatch.delenv("UV_CACHE_DIR", raising=False)
-    set_up(stack_of(shell("packages", 'echo "$UV_CACHE_DIR" > cache')), tmp_path, "cpu")
-    assert (tmp_path / "cache").read_text() == "\n"
 
 
 def test_commands_find_the_programs_of_the_environment_first(tmp_path: Path) -> None:
@@ -466,30 +414,6 @@ def test_a_path_that_the_terminal_cannot_show_ends_no_set_up(
     finish(first)
     finish(second)
     assert said.endswith("m?bel/.venv.lock; waiting ...\n")
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_just_when_a_command_starts_ends_it_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    started = []
-
-    class Interrupted(subprocess.Popen[bytes]):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            if "sleep 60" in str(args):
-                started.append(self.pid)
-                os.kill(os.getpid(), number)
-
-    handler = signal.signal(number, signal.default_int_handler)
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            set_up(stack_of(shell("slow", "sleep 60")), tmp_path, "cpu")
-    finally:
-        signal.signal(number, handler)
-    with pytest.raises(ProcessLookupError):
-        os.kill(started[0], 0)
 
 
 def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(
@@ -660,7 +584,7 @@ def write_archive(path: Path, files: dict[str, str]) -> None:
 def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
     mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, number = find_or_bring_python(("3.8", VERSION), tmp_path / ".venv")
+    path, number = find_or_bring_python(("3.8", VERSION))
     assert number == platform.python_version()
     assert path == os.path.realpath(sys.executable)  # what the archive's program calls
     assert (tmp_path / "installed" / f"cpython-{number}-linux-x86_64-gnu").is_dir()
@@ -674,7 +598,7 @@ def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
 def test_a_python_is_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brought = []
 
-    def bring(versions: tuple[str, ...], env: Path) -> tuple[str, str]:
+    def bring(versions: tuple[str, ...]) -> tuple[str, str]:
         brought.append(versions)
         return sys.executable, platform.python_version()
 
@@ -689,7 +613,7 @@ def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_ther
 ) -> None:
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     with pytest.raises(UserError) as raised:
-        find_or_bring_python((VERSION,), tmp_path / ".venv")
+        find_or_bring_python((VERSION,))
     sentence = str(raised.value)
     assert "downloads are not allowed" in sentence  # what uv says
     assert "The set-up cannot bring a Python; name a mirror of its archives in" in sentence
@@ -699,35 +623,21 @@ def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_ther
     with pytest.raises(
         UserError, match=r"No matching distribution(.|\n)*Python; it needs the network, and an"
     ):
-        find_or_bring_python((VERSION,), tmp_path / ".venv")
+        find_or_bring_python((VERSION,))
 
 
-def test_without_its_venv_a_python_cannot_bring_another(mirror: Path, tmp_path: Path, bin: Path) -> None:
+def test_without_its_venv_a_python_cannot_bring_another(mirror: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(importlib.util, "find_spec", lambda _: None)
         assert surroundings.find_lacking(brings_python=True) == [surroundings.VENV]
-        with pytest.raises(UserError, match=r"^Missing here: python3's venv; install it"):
-            find_or_bring_python((VERSION,), tmp_path / ".venv")
+        with pytest.raises(UserError, match=r"^Missing here: python3's venv; install git"):
+            find_or_bring_python((VERSION,))
 
 
-@pytest.mark.parametrize(
-    ("release", "remedy"),
-    [
-        ("ID=debian", "install them as root: apt install git g++"),
-        ('ID=linuxmint\nID_LIKE="ubuntu debian"', "install them as root: apt install git g++"),
-        ('NAME="Fedora Linux"\nID=fedora', "install them as root: dnf install git gcc-c++"),
-        ('ID="rocky"\nID_LIKE="rhel centos fedora"', "install them as root: dnf install git gcc-c++"),
-        ("ID=arch", "install them"),
-    ],
-)
-def test_what_a_bare_machine_lacks_is_one_line_in_its_distribution_s_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, remedy: str
-) -> None:
-    (tmp_path / "os-release").write_text(release)
-    monkeypatch.setattr(surroundings, "OS_RELEASE", tmp_path / "os-release")
+def test_what_a_bare_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_program(tmp_path / "bin", "make", "true")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert refusal(tmp_path, "cpu") == f"Missing here: git, g++; {remedy}."
+    assert refusal(tmp_path, "cpu").startswith("Missing here: git, g++; install git, make, g++")
 
 
 def test_a_set_up_goes_on_without_git_and_says_so(
@@ -737,17 +647,7 @@ def test_a_set_up_goes_on_without_git_and_says_so(
         (bin / program).symlink_to(str(shutil.which(program)))
     monkeypatch.setenv("PATH", str(bin))
     set_up(stack_of(shell("packages", "true")), tmp_path, "cpu")
-    assert capsys.readouterr().out.splitlines()[0].startswith("Missing here: git; install it")
-
-
-def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "symlink_to", refuse)
-    assert refusal(tmp_path, "cpu").startswith(
-        f"The file system of {tmp_path} takes no symbolic links or runs"
-    )
+    assert capsys.readouterr().out.splitlines()[0].startswith("Missing here: git; install git")
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -949,29 +849,6 @@ def test_the_user_s_list_of_architectures_counts_more(
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
     set_up(stack_of(*PACKAGES), tmp_path, "cuda")
     assert recorded(tmp_path).architectures == "8.0+PTX"
-    for wrong in ("7.0", "8.0;12.0", "Hopper"):
-        monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", wrong)
-        with pytest.raises(UserError, match=f"TORCH_CUDA_ARCH_LIST={wrong} is no list"):
-            set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-
-
-def test_an_environment_of_an_image_is_complete_on_every_gpu_until_it_is_asked_to_look(
-    tmp_path: Path, bin: Path
-) -> None:
-    stack = stack_that_makes(lambda *choice: (shell("packages", f"true '{choice[-1].architectures}'"),))
-    set_up(stack, tmp_path, "cuda")  # where no GPU is
-    assert ran(tmp_path) == ["packages"]
-    write_nvidia_smi(bin, "NVIDIA L4 8.9")
-    set_up(stack, tmp_path)
-    set_up(stack, tmp_path, "cuda")  # kernels for 8.0 run on it
-    assert ran(tmp_path) == []
-
-
-def test_nodes_that_share_an_environment_get_kernels_for_the_gpus_of_all(tmp_path: Path, bin: Path) -> None:
-    for gpu, architectures in (("A100 8.0", "8.0"), ("H100 9.0", "8.0;9.0"), ("A100 8.0", "8.0;9.0")):
-        write_nvidia_smi(bin, gpu)
-        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-        assert recorded(tmp_path).architectures == architectures
 
 
 def test_a_choice_of_an_older_checkout_is_completed(tmp_path: Path, bin: Path) -> None:

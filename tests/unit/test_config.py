@@ -708,10 +708,6 @@ REFUSED = [
         "measure.until must be at most 0.2, not 3: launches would end before the faster one is known.",
     ),
     (
-        ["measure.repeats=100000"],
-        "measure.repeats must be at most 1,000, not 100,000: a larger number is likely a typing mistake.",
-    ),
-    (
         ["measure=converge", "data=python_docs", "measure.target_loss=9"],
         "measure.target_loss must be at most 5.5, not 9: a model that has learnt nothing is there.",
     ),

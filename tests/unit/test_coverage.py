@@ -1,4 +1,4 @@
-"""Does the 95 % interval contain the truth in 95 % of comparisons? Simulated, as `make coverage` does."""
+"""Does the 95 % interval contain the truth in 95 % of comparisons? Simulated."""
 
 from functools import cache
 
@@ -6,93 +6,80 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.config.compose import compose
 from bench.config.measure import Measure
-from bench.selfcheck import coverage
-from bench.selfcheck.coverage import (
-    RECORDINGS,
-    Noise,
-    artificial_noise,
-    read_recording,
-    recorded_noise,
-    simulate,
-)
 from bench.statistics import intervals
+from tests.support.coverage import (
+    RECORDINGS,
+    TWO_KINDS_CENTRE,
+    Draw,
+    correlated_rounds,
+    draw_from,
+    launch_effects,
+    recorded,
+    simulate,
+    two_kinds_of_launches,
+    white,
+)
 
 pytestmark = pytest.mark.once
 
-
-MADE = {noise.name: noise for noise in artificial_noise()}
+PRESETS = ("quick", "default", "thorough")
 
 COMPARISONS = 2000  # the share of hits is then known to about half a per cent
 
 
 @cache
 def preset(name: str, resident: str = "all") -> Measure:
-    return coverage.preset_of(name, resident)
-
-
-def covered(
-    noise: Noise,
-    name: str,
-    until: float | None = None,
-    comparisons: int = COMPARISONS,
-    resident: str = "all",
-) -> float:
-    random = np.random.default_rng(20261121)
-    return simulate(noise, name, preset(name, resident), until, comparisons, random).coverage
+    return compose([f"measure={name}", f"measure.resident={resident}", "device=cpu"]).measure
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
-@pytest.mark.parametrize("name", coverage.PRESETS)
+@pytest.mark.parametrize("name", PRESETS)
 def test_on_recorded_noise_at_least_93_per_cent_of_intervals_contain_the_truth(
     name: str, recording: str
 ) -> None:
-    resident = RECORDINGS[recording][1]
-    noise = read_recording(recording, preset(name, resident).rounds)
-    assert covered(noise, name, resident=resident) >= 0.93
+    measure = preset(name, RECORDINGS[recording])
+    assert simulate(recorded(recording, measure.rounds), measure, COMPARISONS).coverage >= 0.93
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recording", RECORDINGS)
-@pytest.mark.parametrize("name", coverage.PRESETS)
+@pytest.mark.parametrize("name", PRESETS)
 def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
-    resident = RECORDINGS[recording][1]
-    measure = preset(name, resident)
-    noise = read_recording(recording, measure.rounds)
-    random = np.random.default_rng(20261121)
-    plain = simulate(noise, name, measure, None, 500, random)
+    measure = preset(name, RECORDINGS[recording])
+    noise = recorded(recording, measure.rounds)
+    plain = simulate(noise, measure, 500)
     for share in (0.9, 0.7, 0.5):
-        assert covered(noise, name, share * plain.half_width, 500, resident) >= 0.93
+        assert simulate(noise, measure, 500, until=share * plain.half_width).coverage >= 0.93
 
 
-@pytest.mark.parametrize(
-    "name", ["white", "launches differ by 0.8 of a block's spread", "rounds correlated, 0.7"]
-)
-def test_neither_launch_effects_nor_correlated_rounds_spoil_it(name: str) -> None:
-    assert covered(MADE[name], "default") >= 0.93
+@pytest.mark.parametrize("noise", [white, launch_effects, correlated_rounds])
+def test_neither_launch_effects_nor_correlated_rounds_spoil_it(noise: Draw) -> None:
+    assert simulate(noise, preset("default"), COMPARISONS).coverage >= 0.93
+
+
+def test_four_launches_are_too_few_where_one_in_four_is_slower() -> None:
+    """The limit that docs/validation.md names."""
+    quick, thorough = (
+        simulate(two_kinds_of_launches, preset(name), COMPARISONS, centre=TWO_KINDS_CENTRE).coverage
+        for name in ("quick", "thorough")
+    )
+    assert 0.7 < quick < 0.77
+    assert 0.86 < thorough < 0.92
 
 
 def test_an_interval_over_blocks_would_be_wrong_where_launches_differ() -> None:
     """The simulation can fail: what the field does, a t-interval over all blocks, it finds out."""
     random = np.random.default_rng(0)
-    noise = MADE["launches differ by 0.8 of a block's spread"]
     hits = []
     for _ in range(1000):
-        pooled = np.concatenate([noise.draw_launch(random, 6) for _ in range(4)])
+        pooled = np.concatenate([launch_effects(random, 6) for _ in range(4)])
         found = intervals.speedup_of_launches([pooled])
         assert found.low is not None
         assert found.high is not None
         hits.append(found.low <= 1 <= found.high)
     assert np.mean(hits) < 0.85
-
-
-@pytest.mark.slow
-def test_the_made_noise_has_the_centre_that_it_claims() -> None:
-    random = np.random.default_rng(1)
-    for noise in MADE.values():
-        means = [noise.draw_launch(random, 6).mean() for _ in range(20_000)]
-        error = float(np.std(means)) / np.sqrt(len(means))
-        assert abs(np.mean(means) - noise.centre) < 5 * error, noise.name
 
 
 def test_recorded_noise_is_drawn_in_stretches_of_one_launch() -> None:
@@ -101,18 +88,14 @@ def test_recorded_noise_is_drawn_in_stretches_of_one_launch() -> None:
     ]
     table = pd.DataFrame(lines, columns=["case", "number", "backend", "launch", "round", "noise"])
     random = np.random.default_rng(2)
-    noise = recorded_noise(table, 2)
-    drawn = {tuple(noise.draw_launch(random, 2)) for _ in range(100)}
+    noise = draw_from(table, 2)
+    drawn = {tuple(noise(random, 2)) for _ in range(100)}
     assert drawn == {(101, 102), (102, 103), (201, 202), (202, 203)}
-    with pytest.raises(ValueError, match="no recorded launch has 4 rounds"):
-        recorded_noise(table, 4)
 
 
 def test_a_stopped_comparison_needs_fewer_or_more_launches_as_its_goal_says() -> None:
-    random = np.random.default_rng(3)
     measure = preset("default")
-    easy = simulate(MADE["white"], "default", measure, 1.0, 50, random)
-    hard = simulate(MADE["white"], "default", measure, 0.012, 50, random)
+    easy, hard = (simulate(white, measure, 50, until=goal) for goal in (1.0, 0.012))
     assert easy.mean_launches == measure.launches
     assert measure.launches < hard.mean_launches < measure.most_launches
     assert hard.half_width <= 0.012
@@ -120,13 +103,7 @@ def test_a_stopped_comparison_needs_fewer_or_more_launches_as_its_goal_says() ->
 
 def test_the_midmean_was_worth_choosing() -> None:
     """On the noise that it was chosen on it needs the narrower interval; on normal noise it costs little."""
-    widths = {
-        (noise.name, middle): simulate(
-            noise, "default", preset("default"), None, 1000, np.random.default_rng(4), middle
-        ).half_width
-        for noise in (read_recording("recorded, default workload", 5), MADE["white"])
-        for middle in ("mean", "midmean")
-    }
-    assert widths["white", "midmean"] < 1.15 * widths["white", "mean"]
-    (name,) = {noise for noise, _ in widths} - {"white"}
-    assert widths[name, "midmean"] < 0.9 * widths[name, "mean"]
+    measure = preset("default")
+    for noise, most in ((white, 1.15), (recorded("recorded.noise.csv", measure.rounds), 0.9)):
+        mean = simulate(noise, measure, 1000, middle=lambda values: float(values.mean()))
+        assert simulate(noise, measure, 1000).half_width < most * mean.half_width

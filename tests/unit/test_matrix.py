@@ -215,18 +215,6 @@ def test_a_preset_is_no_model_of_the_part_with_folders_nor_a_folder_of_the_other
     assert comparisons.plan_comparisons(plan, [part, others], []) == []
 
 
-def test_a_plan_of_which_everything_is_measured_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(runner, "is_complete", lambda *_: True)
-    asked = ["scale", "parts=collectives", "plan_only=true", f"results_dir={tmp_path}"]
-    assert sweeps.main(asked) == 0
-    assert "nothing is left to measure." in capsys.readouterr().err
-    monkeypatch.setattr(runner, "is_complete", lambda *_: False)
-    assert sweeps.main(asked) == 0
-    assert "to measure, 1 of 1 comparisons" in capsys.readouterr().err
-
-
 @pytest.mark.ort
 @pytest.mark.usefixtures("both_stacks")
 def test_some_models_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,40 +257,7 @@ def test_a_node_that_starts_before_the_coordinator_s_name_is_known_serves_once_a
         node.result(10)  # raises nothing: the exit status is 0
     listener.close()
     assert resolver.asked == 4
-    assert [line for line in said if "not known" in line] == [
-        f"{NAME} is not known here now (Name or service not known): misspelt, or not running; asking again"
-    ]
     assert said[-1] == "the coordinator has ended, and so has all that it started here"
-
-
-def test_a_name_that_nobody_knows_to_the_last_is_refused(
-    secret: str, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    resolver = Resolver(monkeypatch, known=range(0))
-    with pytest.raises(UserError, match=rf"^{NAME} is not known here \(Name .*\); give its address instead"):
-        node_program.reach(f"{NAME}:29400", secret, wait_s=1)
-    assert resolver.asked > 1
-
-
-def test_a_name_that_is_known_no_more_when_the_coordinator_has_ended_is_a_wait_in_vain(
-    secret: str, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Resolver(monkeypatch, known=range(1, 2))
-    listener = Listener("127.0.0.1", secret=secret)
-    with ThreadPoolExecutor() as pool:
-        coordinator = pool.submit(listener.accept, PLAIN)
-        node = pool.submit(node_program.serve, f"{NAME}:{listener.port}", wait_s=1, once=False)
-        accepted = coordinator.result(10)
-        assert accepted is not None
-        accepted[0].close()
-        node.result(10)
-    listener.close()
-    assert said[-1] == "no coordinator came in 1 seconds"
-
-
-def test_a_host_that_is_known_and_does_not_answer_is_no_error(secret: str, said: list[str]) -> None:
-    assert node_program.reach(f"127.0.0.1:{free_port()}", secret, wait_s=0.1) is None
-    assert len(said) == 1
 
 
 # --- the nodes of a comparison, with a program that starts nothing ------------------------------------
@@ -417,25 +384,17 @@ def test_nodes_are_numbered_by_name_whoever_comes_first(tmp_path: Path, secret: 
     three.close()
 
 
-def test_a_lost_node_is_waited_for_once_and_its_successor_takes_its_place(
-    nodes: NodePool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_node_that_was_lost_launches_are_skipped(nodes: NodePool) -> None:
     a_program(nodes)
     nodes.gather()
     nodes.require()
-    lost = nodes.members[0]
-    lost.channel.socket.shutdown(socket.SHUT_RDWR)
-    assert lost.is_lost()
-    for seconds in (0.2, 3600):  # the second launch is skipped at once
-        monkeypatch.setattr("bench.cluster.node_pool.REJOIN_SECONDS", seconds)
-        with pytest.raises(LaunchFailed, match=r"node 1 \(there\) was lost before and is not back") as caught:
-            nodes.require()
-        assert caught.value.status == "skipped"
-    a_program(nodes)
-    time.sleep(0.1)
-    nodes.require()
-    assert nodes.members[0].name == "node 1 (there)"
-    assert not nodes.members[0].is_lost()
+    nodes.members[0].channel.socket.shutdown(socket.SHUT_RDWR)
+    assert nodes.members[0].is_lost()
+    with pytest.raises(
+        LaunchFailed, match=r"node 1 \(there\) was lost before; .* with resume=true"
+    ) as caught:
+        nodes.require()
+    assert caught.value.status == "skipped"
 
 
 def test_a_node_that_does_not_answer_counts_as_lost(nodes: NodePool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,10 +98,10 @@ def test_a_hub_id_needs_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     Path("ck_bert").mkdir()
     Path("ck_bert/config.json").write_text("{}")
-    assert "no folder ck_bertt here (did you mean ck_bert?) that says" in refusal("model.pretrained=ck_bertt")
+    assert "no folder ck_bertt here that says" in refusal("model.pretrained=ck_bertt")
     for place in ("ck_bert/config.json", "models/ck/bert"):
         assert f"{place} is not a folder; give one with" in refusal(f"model.pretrained={place}")
-    assert "ck_ber/ is not a folder (did you mean ck_bert?)" in refusal("model.pretrained=ck_ber/")
+    assert "ck_ber/ is not a folder" in refusal("model.pretrained=ck_ber/")
     config = compose(["model.pretrained=google-bert/bert-base-uncased", "model.task=masked-lm"])
     assert (config.model.name, config.model.architecture) == ("bert-base-uncased", None)
 

@@ -187,6 +187,4 @@ def _check_folders(config: Config) -> None:
         except OSError:
             there = False
         if not there:
-            raise UserError(
-                f"{key}={place} does not exist{own.nearest(place)}", f"give {what}, or an id on the hub"
-            )
+            raise UserError(f"{key}={place} does not exist", f"give {what}, or an id on the hub")

@@ -1,8 +1,6 @@
-"""selftest.md of a machine: what the self-test and the simulation of coverage found."""
+"""selftest.md of a machine: what the self-test found."""
 
-import math
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -17,26 +15,11 @@ from bench.machine.identity import NOT_RECORDED
 from bench.report.content.blocks import (
     Block,
     Bullets,
-    Column,
     Heading,
     Paragraph,
-    table,
-    table_of_texts,
-    text_column,
     with_code,
 )
-from bench.report.words.formatting import MISSING
 from bench.statistics.table_values import distinct_text
-
-_COVERAGE_COLUMNS: list[Column[Any]] = [
-    text_column("noise", lambda row: row.noise),
-    text_column("preset", lambda row: row.preset),
-    text_column("launches × rounds", lambda row: f"{row.launches} × {row.rounds}"),
-    text_column("until", lambda row: _half_width(row.until)),
-    Column("coverage", lambda row: f"{row.coverage:.1%}"),
-    Column("median half-width", lambda row: _half_width(row.half_width)),
-    Column("launches, mean", lambda row: f"{row.mean_launches:.1f}"),
-]
 
 
 def summary_lines(verdicts: pd.DataFrame) -> list[str]:
@@ -67,23 +50,15 @@ def selftest_page(folder: Path) -> list[Block]:
     in_turn = (
         'The same with `measure.resident=one`, as on GPUs (`make selftest ARGS="measure.resident=one"`):'
     )
-    simulated = "Simulated comparisons (`make coverage`): how often does the interval contain the truth?"
-    middles = (
-        "Which middle of a launch's rounds gives the narrowest interval that still covers? Coverage and "
-        "median half-width under each; the harness uses the midmean."
-    )
     blocks: list[Block] = [Heading("Self-test", 1), Paragraph(with_code(known))]
-    for name, heading, about, section in (
-        ("all.verdicts", "", "", _comparisons),
-        ("one.verdicts", "Groups one after the other", in_turn, _comparisons),
-        ("simulated.coverage", "Coverage of the 95 % interval", simulated, _coverage),
-        ("simulated.estimators", "Estimators", middles, _estimators),
+    for name, heading, about in (
+        ("all.verdicts", "", ""),
+        ("one.verdicts", "Groups one after the other", in_turn),
     ):
         if (path := folder / f"{name}.csv").exists():
             blocks += [Heading(heading), Paragraph(with_code(about))] if heading else []
-            blocks.append(section(read_table(path)))
-            if section is _comparisons:
-                blocks.append(Paragraph(with_code(f"Every comparison is a row of `selftest/{path.name}`.")))
+            blocks.append(_comparisons(read_table(path)))
+            blocks.append(Paragraph(with_code(f"Every comparison is a row of `selftest/{path.name}`.")))
     return blocks
 
 
@@ -109,25 +84,6 @@ def _comparisons(verdicts: pd.DataFrame) -> Block:
             "measured again",
         ]
     )
-
-
-def _coverage(simulated: pd.DataFrame) -> Block:
-    return table(simulated.itertuples(), _COVERAGE_COLUMNS)
-
-
-def _estimators(simulated: pd.DataFrame) -> Block:
-    """Coverage and median half-width of the interval over launches, for several middles of a launch."""
-    keys = ["noise", "preset"]
-    written = [f"{row.coverage:.1%}, ± {row.half_width:.2%}" for row in simulated.itertuples()]
-    by_middle = simulated.assign(written=written).pivot_table(
-        "written", index=keys, columns="middle", aggfunc="first", sort=False
-    )
-    rows = [[*key, *cells] for key, cells in zip(by_middle.index, by_middle.to_numpy(), strict=True)]
-    return table_of_texts([*keys, *by_middle.columns], rows, text_columns=keys)
-
-
-def _half_width(share: float) -> str:
-    return MISSING if math.isnan(share) else f"± {share:.2%}"
 
 
 def _span(low: str, high: str) -> str:

@@ -64,8 +64,7 @@ def naming_what_cannot_be_read(model: Model) -> Iterator[None]:
             raise UserError(f"model.pretrained={where} (folder): {' '.join(str(error).split())}") from error
         reason = re.split(r"[,\n]", str(error).strip())[0].rstrip(".")
         raise UserError(
-            f"model.pretrained={where} is no folder here{own.nearest(where)}, and as a hub id it cannot be "
-            f"read ({reason})",
+            f"model.pretrained={where} is no folder here, and as a hub id it cannot be read ({reason})",
             "correct it, or give a model's folder",
         ) from error
 

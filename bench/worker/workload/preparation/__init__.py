@@ -12,7 +12,6 @@ import numpy as np
 import transformers
 from datasets.fingerprint import Hasher
 
-from bench.config import own
 from bench.config.content import key_of
 from bench.config.data import Data
 from bench.config.model import Model
@@ -68,7 +67,7 @@ class TaskPreparation(ABC):
             )
         there = "is a folder, but"
         if not Path(place).exists():
-            there = f"is no folder here{own.nearest(place)}, and as a hub id"
+            there = "is no folder here, and as a hub id"
         try:
             loader = getattr(transformers, self.processor_class)
             self.processor = loader.from_pretrained(place, trust_remote_code=False)

@@ -11,7 +11,6 @@ from typing import Any
 
 import datasets
 
-from bench.config import own
 from bench.config.data import Data
 from bench.errors import UserError, did_you_mean
 from bench.worker.workload.preparation._faults import BUILDERS, builder_of, raise_fault
@@ -131,7 +130,7 @@ def _naming(data: Data) -> Iterator[None]:
             raise_fault(path)
         kind = "is a file that" if path.is_file() else "is a folder that"
         if not path.exists():
-            kind = f"is no folder here{own.nearest(data.path)}, and as a hub id"
+            kind = "is no folder here, and as a hub id"
         cause = error.__cause__ or error
         if isinstance(cause, OSError) and cause.errno in (ENOSPC, EDQUOT):
             raise cannot_write(Path(datasets.config.HF_DATASETS_CACHE), cause) from error
