@@ -92,10 +92,6 @@ rounding to 24, 11, 11 and 8 significant bits."""
 LENGTHS = ("full", "uniform")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
-EXPORT, CHECKPOINT = "export", "checkpoint"
-"""What may follow training: models are exported to ONNX, run there and compared; or the state of the training
-is saved, and a fresh process goes on from it."""
-
 COUNT, LADDER = "count", "ladder"
 """What is found out of collectives after the timed launches: which of them a step has; beside that the
 seconds of each, and of every kind from 4 KiB to 256 MiB."""

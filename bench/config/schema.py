@@ -46,9 +46,6 @@ class Config:
     results_dir: str
     reports_dir: str
     track: Track
-    # export: what was trained is exported, run in ONNX Runtime, and compared; checkpoint: the state of the
-    # training is saved, and a fresh process goes on from it.
-    after: str | None = one_of(choices.EXPORT, choices.CHECKPOINT, default=None)
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
 
     def __post_init__(self) -> None:
@@ -56,8 +53,6 @@ class Config:
         check_fields(self, "")
         for name, backend in self.backends.items():
             self._check_backend(name, backend)
-        if self.after == choices.CHECKPOINT and self.device.nnodes > 1:
-            raise UserError("after=checkpoint writes to one machine's disk", "leave device.nnodes out")
         self._check_length()
         self._check_module()
         self.data.check_source()

@@ -164,28 +164,6 @@ class ProductsTimed(Answer, frozen=True, kw_only=True):
     absent: list[str]  # why others could not
 
 
-class ModelExported(Answer, frozen=True, kw_only=True):
-    """Rank 0 has written its trained model as ONNX; other ranks have nothing to report."""
-
-    bytes: int = 0  # of the model's files
-    seconds: float = 0.0  # that exporting took
-    exporter: str = ""  # its version, and the opset
-
-
-class CheckpointSaved(Answer, frozen=True, kw_only=True):
-    """The state of the training lies on the disk."""
-
-    seconds: float  # from the moment when all ranks were ready until it did
-    bytes: int = 0  # of all its files; only rank 0 counts
-
-
-class CheckpointLoaded(Answer, frozen=True, kw_only=True):
-    """Training can go on where it was."""
-
-    seconds: float  # that it took, the check of all files included
-    steps: int  # that had been taken
-
-
 class Evaluated(Answer, frozen=True, kw_only=True):
     """The loss on this rank's part of the held-out data, by the plain model in PyTorch."""
 
@@ -283,25 +261,6 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
     """Time matrix products of these shapes, and of large squares, all ranks at a time."""
 
     shapes: list[Shape]
-
-
-class ExportModel(Request[ModelExported], frozen=True, tag="export"):
-    """Export the trained model; after everything else in its launch that needs it."""
-
-    folder: str  # on rank 0's node, where it goes with its inputs and outputs
-
-
-class SaveCheckpoint(Request[CheckpointSaved], frozen=True, tag="save_checkpoint"):
-    """Write down all that is needed to go on after this step."""
-
-    folder: str  # of the checkpoints; all ranks share it
-    steps: int  # that have been taken since the first micro-batch
-
-
-class LoadCheckpoint(Request[CheckpointLoaded], frozen=True, tag="load_checkpoint"):
-    """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
-
-    folder: str
 
 
 class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):

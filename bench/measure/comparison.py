@@ -19,7 +19,6 @@ from rich.console import Console
 
 from bench.cluster.node_pool import NodePool, RemoteDevice, connected_nodes
 from bench.config.backend import describe_reference
-from bench.config.choices import CHECKPOINT, EXPORT
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group
@@ -39,10 +38,8 @@ from bench.measure.record.failures import Failures
 from bench.measure.record.ledger import Ledger
 from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
-from bench.measure.stages.checkpoints import Checkpoints
 from bench.measure.stages.collectives import Collectives
 from bench.measure.stages.device_fit import DeviceFit
-from bench.measure.stages.exports import Exports
 from bench.measure.stages.parity import Parity
 from bench.measure.stages.profiles import Profiles
 from bench.measure.stages.roofline import RooflineFinder
@@ -51,7 +48,7 @@ from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
-from bench.results.side_files import CHECKPOINTS, COLLECTIVES, EXPORTS
+from bench.results.side_files import COLLECTIVES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,15 +139,12 @@ class Comparison:
         timed = measure.launches > 0
         wanted: dict[Callable[[Run], Stage], bool] = {
             RooflineFinder: timed,
-            Exports: config.after == EXPORT,
-            Checkpoints: config.after == CHECKPOINT,
             Search: measure.batch == "max",
             TimedLaunches: timed,
             Collectives: measure.collectives is not None,
             Profiles: timed and measure.explain,  # last: the verdict does not wait for it
         }
-        files = ((Exports, EXPORTS), (Checkpoints, CHECKPOINTS), (Collectives, COLLECTIVES))
-        beside = [file for stage, file in files if wanted[stage]]
+        beside = [COLLECTIVES] if wanted[Collectives] else []
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
         ledger = Ledger(plan.output, plan.records, earlier)
         micro_batches = dict(earlier.micro_batches) if measure.batch != "equal" else {}
@@ -243,7 +237,7 @@ def locked(folder: Path, stem: str) -> Iterator[None]:
 
 def _remove_large_files(output: Output) -> None:
     """Remove files as large as the model, those of a run that was killed, too: they are easily remade."""
-    for large in (output.initial_state, output.expected_tensors, output.checkpoints, output.late_weights):
+    for large in (output.initial_state, output.expected_tensors, output.late_weights):
         for left in output.folder.parent.glob(f"*/{large.name}"):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)

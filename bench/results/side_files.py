@@ -100,44 +100,6 @@ class SideFile:
         return dict.fromkeys(whole, "Int64" if self.blanks else "int64")
 
 
-EXPORTS = SideFile(
-    kind="export",
-    what="what became of exported models",
-    columns={
-        "status": TEXT,  # ok, diverged, or what became of the export
-        "message": TEXT,
-        "exporter": TEXT,
-        "runtime": TEXT,
-        "export_s": REAL,
-        "exported_mib": REAL,
-        "output_scale": REAL,  # the largest absolute output of the model in PyTorch
-        "difference": REAL,  # the largest absolute one between ONNX Runtime's output and that
-        "difference_from_reference": REAL,  # the same from the reference's exported model
-        "inferences": REAL,
-        "inference_ms": REAL,  # of one micro-batch: median
-        "inference_low_ms": REAL,  # of the median's 95 % interval
-        "inference_high_ms": REAL,
-    },
-    blanks=True,
-)
-"""What becomes of trained models that are exported: a row per backend."""
-
-CHECKPOINTS = SideFile(
-    kind="checkpoint",
-    what="what became of checkpoints",
-    columns={
-        "status": TEXT,
-        "message": TEXT,
-        "steps": REAL,  # that were taken before the save
-        "save_s": REAL,
-        "load_s": REAL,
-        "checkpoint_mib": REAL,  # on disk, all ranks
-        "difference": REAL,  # the largest relative one of losses and norms, from those without loading
-    },
-    blanks=True,
-)
-"""What becomes of saved training states: a row per backend."""
-
 HELD_OUT_LOSSES = SideFile(
     kind="converge",
     what="held-out losses",

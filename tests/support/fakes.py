@@ -12,8 +12,6 @@ from bench.launch.messages import (
     BlockTimed,
     Build,
     Built,
-    CheckpointLoaded,
-    CheckpointSaved,
     CollectivesCounted,
     CollectivesTimed,
     ComputeLosses,
@@ -27,14 +25,12 @@ from bench.launch.messages import (
     FinishProfile,
     FirstStepTaken,
     FlopsCounted,
-    LoadCheckpoint,
     LossesComputed,
     ParityTrained,
     ProductsTimed,
     ProfileSteps,
     Request,
     RoundProfiled,
-    SaveCheckpoint,
     StepsProfiled,
     TakeFirstStep,
     TimeBlock,
@@ -199,7 +195,6 @@ class FakeGroup:
         timed = not self.trial and folder.parent.name not in (
             "parity",
             "parity-in-fp32",
-            "parity-from-checkpoint",
             "profile",
         )
         self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
@@ -236,8 +231,6 @@ class FakeGroup:
         if isinstance(request, TrainForParity):
             self.batches += request.steps
         self.batches += isinstance(request, CountFlops)
-        if isinstance(request, SaveCheckpoint):
-            assert request.steps == self.batches, "what is loaded would go on with another batch"
         if isinstance(request, Build) and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
 
@@ -345,10 +338,6 @@ class FakeGroup:
                     differences=self.script.get("differences", {}).get(self.spec.precision.name, {}),
                     proof=self._proof(),
                 )
-            case SaveCheckpoint():
-                return CheckpointSaved(seconds=0.5 + rank, bytes=0 if rank else 3 << 20)
-            case LoadCheckpoint():
-                return CheckpointLoaded(seconds=0.25 + rank, steps=1)
             case CountFlops():
                 if rank:
                     return FlopsCounted()

@@ -11,7 +11,7 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.machine import environment
 from bench.measure.comparison import locked
-from bench.results.side_files import BREAKDOWN, CHECKPOINTS
+from bench.results.side_files import BREAKDOWN, COLLECTIVES
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS, a_model
 from tests.support.fakes import FakeGroup, Script
@@ -300,13 +300,14 @@ def test_more_launches_are_added_to_a_complete_comparison(tmp_path: Path) -> Non
 
 def test_a_check_that_is_wanted_later_is_made_up_for_and_none_is_made_again(tmp_path: Path) -> None:
     before = Resumable(tmp_path).rows
-    run = Resumable(tmp_path, resume=True, after="checkpoint")
+    counted = {"collectives": "count"}
+    run = Resumable(tmp_path, resume=True, measure=counted)
     assert run.rows == before
-    table = CHECKPOINTS.path_of(run.comparison.shared.output.csv)
-    assert set(CHECKPOINTS.read(table)["backend"]) == set(BACKENDS)
-    assert Resumable(tmp_path, resume=True, after="checkpoint").groups == []
+    table = COLLECTIVES.path_of(run.comparison.shared.output.csv)
+    assert set(COLLECTIVES.read(table)["backend"]) == set(BACKENDS)
+    assert Resumable(tmp_path, resume=True, measure=counted).groups == []
     written = table.stat().st_mtime_ns
-    Resumable(tmp_path, resume=True, after="checkpoint", measure={"launches": 3})
+    Resumable(tmp_path, resume=True, measure={"launches": 3, **counted})
     assert table.stat().st_mtime_ns == written
 
 

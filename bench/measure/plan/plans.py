@@ -20,13 +20,10 @@ class Launch:
     stage: LaunchStage  # what it is for
     number: int = NOT_TIMED  # from 1 for a timed launch; `NOT_TIMED` otherwise
     in_fp32: bool = False  # it trains in fp32, whatever the comparison's precision
-    from_checkpoint: bool = False  # it goes on from one
 
     def label(self, launches: int) -> str:
         """What messages to the user call it, where `launches` timed ones were asked for."""
         if self.stage is LaunchStage.PARITY:
-            if self.from_checkpoint:
-                return "launch from a checkpoint"
             return "parity launch in fp32" if self.in_fp32 else "parity launch"
         if self.stage is LaunchStage.SEARCH:
             return "search for the largest batch"
@@ -35,7 +32,6 @@ class Launch:
 
 PARITY = Launch(LaunchStage.PARITY)
 PARITY_IN_FP32 = Launch(LaunchStage.PARITY, in_fp32=True)
-FROM_CHECKPOINT = Launch(LaunchStage.PARITY, from_checkpoint=True)
 SEARCH = Launch(LaunchStage.SEARCH)
 
 
@@ -75,16 +71,11 @@ class Output:
         """
         return self.folder.parent / "unwritten"
 
-    @property
-    def checkpoints(self) -> Path:
-        """Where states of training lie while they are compared: three times as large as the model, each."""
-        return self.folder / "checkpoints"
-
     def folder_of(self, name: str, launch: Launch) -> Path:
         """Where the spec, log and record of a backend's group lie."""
         if launch.stage is LaunchStage.TIMED:
             return self.folder / f"launch-{launch.number}" / name
-        variant = "-in-fp32" if launch.in_fp32 else "-from-checkpoint" if launch.from_checkpoint else ""
+        variant = "-in-fp32" if launch.in_fp32 else ""
         return self.folder / (launch.stage.value + variant) / name
 
     def folder_of_trial(self, name: str, number: int) -> Path:

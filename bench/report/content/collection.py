@@ -21,7 +21,7 @@ from bench.report.words.formatting import one_line
 from bench.report.words.titles import make_title
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
-from bench.results.side_files import BREAKDOWN, CHECKPOINTS, EXPORTS, HELD_OUT_LOSSES, SideFile
+from bench.results.side_files import BREAKDOWN, HELD_OUT_LOSSES, SideFile
 from bench.statistics.table_values import distinct_text, model_label
 
 FAIRNESS = "fairness"  # the study of the comparisons that leave settings alone on purpose
@@ -35,8 +35,6 @@ class ReportedComparison(ComparisonResults):
     """
 
     profile: pd.DataFrame | None = None  # `BREAKDOWN`: where each backend's time goes
-    exported: pd.DataFrame | None = None  # `EXPORTS`: what became of trained models
-    checkpoints: pd.DataFrame | None = None  # `CHECKPOINTS`: what became of saved training states
     followed: pd.DataFrame | None = None  # `HELD_OUT_LOSSES`
     path: Path | None = None  # the results file, if it was read from one
     distinction: str = ""  # what tells it from others that are shown with it under the same title
@@ -200,8 +198,6 @@ def read_comparison(path: Path) -> ReportedComparison:
         stem=path.stem,
         rows=rows,
         profile=BREAKDOWN.read(profile) if profile.exists() else None,
-        exported=_read_beside(path, rows, EXPORTS),
-        checkpoints=_read_beside(path, rows, CHECKPOINTS),
         followed=_read_beside(path, rows, HELD_OUT_LOSSES),
         path=path,
     )

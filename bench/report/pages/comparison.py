@@ -1,7 +1,6 @@
 """The section of one comparison: its table, what went wrong, and how it was measured."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.table import Table
 
@@ -26,7 +25,7 @@ from bench.report.content.blocks import (
 from bench.report.content.collection import ReportedComparison
 from bench.report.render import terminal
 from bench.report.words import describe
-from bench.report.words.formatting import MISSING, number, one_line, plural, ratio_and_interval, small
+from bench.report.words.formatting import MISSING, number, one_line, plural, ratio_and_interval
 from bench.statistics.table_values import distinct_text
 
 BEGINNING: list[Column[Beginning]] = [
@@ -67,47 +66,6 @@ ABOUT_TARGET = (
     "different: the 95 % interval of the difference excludes 0; open: neither."
 )
 
-Record = dict[Any, Any]  # a row of a side file
-
-
-def _status(row: Record) -> str:
-    return one_line(": ".join(filter(None, [row["status"], row["message"]])))
-
-
-def _latency(row: Record) -> str:
-    middle, low, high = (number(row[f"inference_{end}ms"], 3) for end in ("", "low_", "high_"))
-    return f"{middle} [{low}, {high}]"
-
-
-EXPORTED: list[Column[Record]] = [
-    text_column("backend", lambda row: one_line(row["backend"])),
-    text_column("status", _status),
-    Column("exported MiB", lambda row: number(row["exported_mib"])),
-    Column("largest output", lambda row: number(row["output_scale"])),
-    Column("difference from PyTorch", lambda row: small(row["difference"])),
-    Column("difference from the reference's", lambda row: small(row["difference_from_reference"])),
-    Column("inference ms (median, 95 % interval)", _latency),
-]
-ABOUT_EXPORTED = (
-    "After a few steps without dropout, from the same weights and batches, each model is exported to ONNX, "
-    "and runs in ONNX Runtime on one micro-batch. Differences are the largest absolute ones between outputs; "
-    "all models take turns at inference."
-)
-CHECKPOINTS: list[Column[Record]] = [
-    text_column("backend", lambda row: one_line(row["backend"])),
-    text_column("status", _status),
-    Column("on disk MiB", lambda row: number(row["checkpoint_mib"])),
-    Column("save s", lambda row: number(row["save_s"], 3)),
-    Column("load s", lambda row: number(row["load_s"], 3)),
-    Column("difference after loading", lambda row: small(row["difference"])),
-]
-ABOUT_CHECKPOINTS = (
-    "The state of the training after a few steps without dropout: weights, optimizer's state, loss scaling "
-    "and generators. Saving ends when all files are on the disk with their sums. A fresh process loads it; "
-    "the difference is the largest relative one of its next losses and gradient norms from those of the "
-    "process that saved and went on."
-)
-
 
 def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
     """The section of a comparison, without its heading."""
@@ -136,13 +94,6 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
         blocks += _explained("Time to the target", target.backends, TARGET, f"{goal} {ABOUT_TARGET}")
     beginnings = find_beginnings(comparison.rows)
     blocks += _explained("What each backend takes to begin", beginnings, BEGINNING, ABOUT_BEGINNING)
-    for title, records, columns, explanation in (
-        ("After training", comparison.exported, EXPORTED, ABOUT_EXPORTED),
-        ("Checkpoints", comparison.checkpoints, CHECKPOINTS, ABOUT_CHECKPOINTS),
-    ):
-        if records is not None:
-            rows = records.astype(object).where(records.notna(), None).to_dict("records")
-            blocks += _explained(title, rows, columns, explanation)
     return blocks
 
 

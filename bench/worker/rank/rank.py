@@ -18,8 +18,7 @@ from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.host_memory import limit_to_available
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank.child import in_a_line, status_of
-from bench.worker.state import checkpoint_files
+from bench.worker.rank.error_words import in_a_line, status_of
 
 if TYPE_CHECKING:
     from bench.worker.rank.training import Training
@@ -147,40 +146,6 @@ class Rank:
             "torch_peak_reserved_bytes": reserved,
             "absent": self.meter.absent | self.training.absent,
         }
-
-    def save_checkpoint(self, folder: str, steps: int) -> messages.CheckpointSaved:
-        """Write down all that is needed to go on after so many steps; every rank its part."""
-        training, checkpoints = self.training, Path(folder)
-        training.synchronize()
-        training.barrier()
-        start = self.clock()
-        if self.rank == 0:
-            checkpoint_files.begin(checkpoints)
-        training.barrier()
-        with checkpoint_files.naming_a_full_disk(checkpoints):
-            training.save_state(checkpoints / checkpoint_files.UNFINISHED)
-            training.barrier()
-            written = checkpoint_files.finish(checkpoints, steps).bytes if self.rank == 0 else 0
-        training.barrier()
-        return messages.CheckpointSaved(seconds=self.clock() - start, bytes=written)
-
-    def load_checkpoint(self, folder: str) -> messages.CheckpointLoaded:
-        """Go on from the newest checkpoint, with the micro-batch that would have been the next."""
-        training = self.training
-        training.barrier()
-        start = self.clock()
-        path = checkpoint_files.find_newest(Path(folder))
-        steps = checkpoint_files.read_list(path).steps
-        if self.rank == 0:  # for all: it reads every file
-            checkpoint_files.check(path)
-        training.barrier()
-        training.load_state(path)
-        training.synchronize()
-        training.barrier()
-        seconds = self.clock() - start
-        for _ in training.steps(steps):
-            pass
-        return messages.CheckpointLoaded(seconds=seconds, steps=steps)
 
     def use_batches(self, numbers: list[list[int]]) -> messages.Done:
         """Cycle through these micro-batches from now on."""

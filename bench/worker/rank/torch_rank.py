@@ -5,7 +5,6 @@ import itertools
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +15,7 @@ from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.results.collectives import Collective
 from bench.results.records import Roofline, Shape
-from bench.worker.rank.child import BATCH, TRAINED, in_a_line, request_export
+from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.rank import Rank
 
 if TYPE_CHECKING:
@@ -128,43 +127,19 @@ class TorchRank(Rank):
         products, absent = time_products(self.training, shapes)
         return messages.ProductsTimed(products=products, absent=absent)
 
-    def export(self, folder: str) -> messages.ModelExported:
-        """Export what was trained, by torch's own exporter; rank 0 alone."""
-        if self.rank != 0:
-            return messages.ModelExported()
-        self._check_whole_weights("an export")
-        from safetensors.torch import save_file
-
-        from bench.worker.sharding import held
-
-        # The same for all: the reference has trained on more of them, since it counted FLOPs.
-        self.training.feed.repeat([0])
-        (first, *_), *_ = self.training.steps(1)
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        # DeepSpeed's weights are views of one flat tensor: each is written as one of its own.
-        trained = {name: value.detach().cpu().clone() for name, value in held(self.training.model)}
-        save_file(trained, path / TRAINED)
-        save_file({name: value.contiguous() for name, value in first.items()}, path / BATCH)
-        return request_export(path, self.spec)
-
     def evaluate(self) -> messages.Evaluated:
         """The loss on this rank's part of the held-out data; training is as it was before."""
         from bench.worker.rank.evaluation import Evaluation
 
-        self._check_whole_weights("a held-out loss")
+        sharding = self.spec.sharding
+        if sharding in WITHOUT_WHOLE_WEIGHTS:
+            words = f"sharding={sharding} leaves no rank the whole weights that a held-out loss needs"
+            raise LaunchFailed("unsupported", words)
         training = self.training
         if self.evaluation is None:
             self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
         loss_sum, predicted = self.evaluation.sum_losses()
         return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
-
-    def _check_whole_weights(self, reader: str) -> None:
-        """Raise `LaunchFailed`, `unsupported`, if no rank has what a reader of all weights needs."""
-        sharding = self.spec.sharding
-        if sharding in WITHOUT_WHOLE_WEIGHTS:
-            words = f"sharding={sharding} leaves no rank the whole weights that {reader} needs"
-            raise LaunchFailed("unsupported", words)
 
     def count_collectives(self) -> messages.CollectivesCounted:
         """Take a step, and note what it asks the communication library for."""

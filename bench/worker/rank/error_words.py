@@ -1,0 +1,47 @@
+"""What an exception means for a backend: its status, and a line for its row."""
+
+import re
+
+from bench.errors import LONGEST_MESSAGE, LaunchFailed, UserError
+from bench.launch.fate import last_error, tells_of_memory
+
+
+def status_of(error: Exception) -> str | None:
+    """The status that an error means under every engine; None if only the engine can tell."""
+    if isinstance(error, LaunchFailed):
+        return error.status
+    if isinstance(error, UserError):
+        return "crashed"
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return "oom" if named or tells_of_memory(str(error)) else None
+
+
+_BEFORE_REASON = re.compile(
+    r".*/onnxruntime_src/.*?(?:\[ONNXRuntimeError\] : \d+ : |(?=\S+ \S+ \S+ was false\.\s*$)|was false\. )",
+    re.DOTALL,
+)
+"""A source file of ONNX Runtime's and a C++ signature: they stand before the reason and are longer.
+
+Some conditions have no reason; then the condition stays.
+"""
+
+
+LOST_REDUCTION = "Expected to have finished reduction in the prior iteration"
+"""How DistributedDataParallel says it; its advice is a setting of its own."""
+
+
+def in_a_line(error: Exception) -> str:
+    """An error's class and words; of a whole traceback, as ORTModule makes them, the line that matters.
+
+    What the harness itself raises is a sentence, also where a loader's worker has put a traceback before it.
+    """
+    if isinstance(error, LaunchFailed):
+        return error.message
+    if isinstance(error, UserError):
+        return " ".join(str(error).rpartition(f"{UserError.__module__}.UserError: ")[2].split())
+    if LOST_REDUCTION in str(error):
+        return "some weights get no gradient in some batches, which ranks wait for; set device.world_size=1"
+    words = _BEFORE_REASON.sub("", str(error), count=1).strip()
+    if len(words) > LONGEST_MESSAGE:
+        words = last_error(words) or words.strip().splitlines()[0]
+    return f"{type(error).__name__}: {words}"
