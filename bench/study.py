@@ -14,7 +14,7 @@ The core finds folders and imports by these names; without the folder there is n
 """
 
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -32,10 +32,6 @@ class Study:
 
     answers: str  # which question, in a sentence
     is_wanted: Callable[[Any], bool]  # by a `bench.config.schema.Config`
-    is_after: bool = False  # it is wanted by `after=NAME`
-    check: Callable[[Any], None] | None = None  # raises `UserError`: a `Config` that wants it cannot have it
-    is_last: bool = False  # its stage comes after the timed launches, not before them
-    large: Sequence[str] = ()  # files and folders of a run that are easily remade, and go when it ends
 
 
 @cache

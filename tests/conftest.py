@@ -26,7 +26,6 @@ FIRST = (
     "test_nodes.py",
     "test_largest.py",
     "test_contributing.py",
-    "test_checkpoints.py",
 )
 """Files are handed out whole (`--dist loadfile`): the longest first, or one core would idle at the end."""
 

@@ -30,7 +30,7 @@ OF_A_BACKEND = {
 def measured_settings(config: Config) -> dict[str, Any]:
     """Return the settings that decide what is measured: all but where files lie and how long to wait."""
     plain = dataclasses.asdict(config)
-    for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "after", "searchpath"):
+    for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "searchpath"):
         del plain[place]
     for cap in ("name", "timeout_s", "wait_s", "most_launches", "explain", "collectives"):
         del plain["measure"][cap]

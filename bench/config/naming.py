@@ -19,7 +19,7 @@ from bench.setup.recipes import STACKS
 LONGEST = 60  # characters of a name; what does not fit is left out
 DIGITS = 4  # how many of the hash a name ends with
 
-SAID_BY_THEIR_VALUE = ("precision", "after", "stack", "measure", "size")
+SAID_BY_THEIR_VALUE = ("precision", "stack", "measure", "size")
 """Settings whose value alone says enough: bf16, mini."""
 
 MOST_NAMED = 2  # how many of the other backends are named; more are counted

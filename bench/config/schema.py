@@ -20,9 +20,6 @@ from bench.config.model import Model
 from bench.config.track import Track
 from bench.config.training import Adam, Precision
 from bench.errors import UserError
-from bench.study import find_studies
-
-AFTER = [name for name, study in find_studies().items() if study.is_after]
 
 
 @dataclass(kw_only=True)
@@ -49,7 +46,6 @@ class Config:
     results_dir: str
     reports_dir: str
     track: Track
-    after: str | None = one_of(*AFTER, default=None)  # a study that follows training
     resume: bool = False  # go on with an interrupted comparison instead of replacing it
 
     def __post_init__(self) -> None:
@@ -57,9 +53,6 @@ class Config:
         check_fields(self, "")
         for name, backend in self.backends.items():
             self._check_backend(name, backend)
-        for study in find_studies().values():
-            if study.check and study.is_wanted(self):
-                study.check(self)
         self._check_length()
         self._check_module()
         self.data.check_source()

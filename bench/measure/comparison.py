@@ -138,10 +138,9 @@ class Comparison:
         timed = measure.launches > 0
         wanted: dict[Callable[[Run], Stage], bool] = {
             RooflineFinder: timed,
-            **dict.fromkeys(_stages_of_studies(config, last=False), True),
             Search: measure.batch == "max",
             TimedLaunches: timed,
-            **dict.fromkeys(_stages_of_studies(config, last=True), True),
+            **dict.fromkeys(_stages_of_studies(config), True),
             Profiles: timed and measure.explain,  # last: the verdict does not wait for it
         }
         tables = [load_part(name, "table") for name in _wanted_studies(config)]
@@ -240,17 +239,15 @@ def _wanted_studies(config: Config) -> list[str]:
     return [name for name, study in find_studies().items() if study.is_wanted(config)]
 
 
-def _stages_of_studies(config: Config, *, last: bool) -> list[Callable[[Run], Stage]]:
-    """The stages of the studies that a configuration asks for, before the timed launches or after them."""
-    names = [name for name in _wanted_studies(config) if find_studies()[name].is_last == last]
-    return [part.STAGE for part in (load_part(name, "stage") for name in names) if part]
+def _stages_of_studies(config: Config) -> list[Callable[[Run], Stage]]:
+    """The stages of the studies that a configuration asks for."""
+    return [part.STAGE for part in (load_part(name, "stage") for name in _wanted_studies(config)) if part]
 
 
 def _remove_large_files(output: Output) -> None:
     """Remove files as large as the model, those of a run that was killed, too: they are easily remade."""
-    ours = [path.name for path in (output.initial_state, output.expected_tensors, output.late_weights)]
-    for large in (*ours, *itertools.chain(*(study.large for study in find_studies().values()))):
-        for left in output.folder.parent.glob(f"*/{large}"):
+    for large in (output.initial_state, output.expected_tensors, output.late_weights):
+        for left in output.folder.parent.glob(f"*/{large.name}"):
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:

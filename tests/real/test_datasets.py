@@ -24,7 +24,7 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.cpu import cpu_seconds
-from bench.worker.rank.failing import in_a_line, status_of
+from bench.worker.rank.error_words import in_a_line, status_of
 from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Loader

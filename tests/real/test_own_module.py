@@ -1,4 +1,4 @@
-"""The two examples of a module of one's own, from the command line to figures and exports, on both stacks."""
+"""The two examples of a module of one's own, from the command line to figures, on both stacks."""
 
 import os
 import subprocess
@@ -93,7 +93,7 @@ def test_the_tutorials_comparisons_run_one_after_the_other(tmp_path: Path) -> No
             tmp_path / folder,
             *("own_gpt.py:OwnGPT", "+model.config.width=32", "+model.config.layers=2", "seq_len=16"),
             *(*words, f"measure.launches={launches}", "measure.rounds=1", "measure.block_seconds=0.1"),
-            *("measure.explain=false"),
+            "measure.explain=false",
         )
         assert done.returncode == 0, done.stderr
         assert {*rows["status"]} == {"untimed" if folder == "parity" else "ok"}

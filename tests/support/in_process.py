@@ -18,7 +18,7 @@ from bench.launch.messages import A, Built, FlopsCounted, ProductsTimed, Request
 from bench.launch.spec import WorkerSpec
 from bench.measure.comparison import Comparison
 from bench.results.records import Shape
-from bench.worker.rank.failing import in_a_line
+from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.torch_rank import TorchRank
 from bench.worker.rank.training import Training
 from tests.support.comparisons import RecordingBar, nobody_looks

@@ -31,7 +31,7 @@ from bench.machine.telemetry import host_memory
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.rank import rank as rank_module
-from bench.worker.rank.failing import in_a_line
+from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.rank import serve, size_of
 from bench.worker.rank.torch_rank import TorchRank
 from tests.support.configs import a_spec

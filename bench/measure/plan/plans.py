@@ -20,13 +20,10 @@ class Launch:
     stage: LaunchStage  # what it is for
     number: int = NOT_TIMED  # from 1 for a timed launch; `NOT_TIMED` otherwise
     in_fp32: bool = False  # it trains in fp32, whatever the comparison's precision
-    variant: str = ""  # what a study does in a launch like the parity launch, in words
 
     def label(self, launches: int) -> str:
         """What messages to the user call it, where `launches` timed ones were asked for."""
         if self.stage is LaunchStage.PARITY:
-            if self.variant:
-                return f"launch {self.variant}"
             return "parity launch in fp32" if self.in_fp32 else "parity launch"
         if self.stage is LaunchStage.SEARCH:
             return "search for the largest batch"
@@ -78,8 +75,8 @@ class Output:
         """Where the spec, log and record of a backend's group lie."""
         if launch.stage is LaunchStage.TIMED:
             return self.folder / f"launch-{launch.number}" / name
-        variant = "in fp32" if launch.in_fp32 else launch.variant
-        return self.folder / "-".join([launch.stage.value, *variant.split()]) / name
+        variant = "-in-fp32" if launch.in_fp32 else ""
+        return self.folder / (launch.stage.value + variant) / name
 
     def folder_of_trial(self, name: str, number: int) -> Path:
         """Where the spec and log of one trial in the search for the largest micro-batch lie."""

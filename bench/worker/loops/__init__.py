@@ -5,7 +5,6 @@ wraps the module, makes a step and proves what ran. All of these loops train by 
 `bench/config/choices.py` says which have DeepSpeed, too.
 """
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -39,12 +38,6 @@ class WatchedLoop(sharding.Sharding):
             self.gradient_norm = float(norm_of_gradients(self.model))
         if self.gradient_reader is not None:
             self.gradient_reader(gradients_of(self.model))
-
-    def save_state(self, folder: Path) -> None:  # noqa: ARG002 - nothing is written
-        """Refuse it as unsupported."""
-        raise LaunchFailed("unsupported", f"loop={self.loop} keeps checkpoints of its own")
-
-    load_state = save_state
 
     def prove(self, loop: object, version: str, wrapped: torch.nn.Module) -> dict[str, Any]:
         """The loop's class and version, and the class of the module that it calls."""

@@ -20,7 +20,7 @@ from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.host_memory import limit_to_available
 from bench.machine.telemetry.rank_meter import RankMeter
-from bench.worker.rank.failing import in_a_line, status_of
+from bench.worker.rank.error_words import in_a_line, status_of
 
 if TYPE_CHECKING:
     from bench.worker.rank.training import Training

@@ -14,7 +14,7 @@ from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.results.records import Roofline, Shape
-from bench.worker.rank.failing import in_a_line
+from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.rank import Rank
 
 if TYPE_CHECKING:
@@ -130,19 +130,15 @@ class TorchRank(Rank):
         """The loss on this rank's part of the held-out data; training is as it was before."""
         from bench.worker.rank.evaluation import Evaluation
 
-        self.check_whole_weights("a held-out loss")
+        sharding = self.spec.sharding
+        if sharding in WITHOUT_WHOLE_WEIGHTS:
+            words = f"sharding={sharding} leaves no rank the whole weights that a held-out loss needs"
+            raise LaunchFailed("unsupported", words)
         training = self.training
         if self.evaluation is None:
             self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
         loss_sum, predicted = self.evaluation.sum_losses()
         return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
-
-    def check_whole_weights(self, reader: str) -> None:
-        """Raise `LaunchFailed`, `unsupported`, if no rank has what a reader of all weights needs."""
-        sharding = self.spec.sharding
-        if sharding in WITHOUT_WHOLE_WEIGHTS:
-            words = f"sharding={sharding} leaves no rank the whole weights that {reader} needs"
-            raise LaunchFailed("unsupported", words)
 
     def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""

@@ -226,20 +226,6 @@ class Training:
         """Bytes of optimizer state on this rank."""
         return optimizers.state_bytes(self.sharding.optimizer)
 
-    def save_state(self, folder: Path) -> None:
-        """Write this rank's part of a checkpoint, the states of torch's generators included."""
-        self.sharding.save_state(folder)
-        on_cuda = {"cuda": torch.cuda.get_rng_state(self.device)} if self._on_cuda else {}
-        torch.save({"cpu": torch.get_rng_state(), **on_cuda}, folder / f"random-{self.rank}.pt")
-
-    def load_state(self, folder: Path) -> None:
-        """Take weights, optimizer's state, loss scaling and torch's generators from a checkpoint."""
-        self.sharding.load_state(folder)
-        states = torch.load(folder / f"random-{self.rank}.pt", weights_only=True)
-        torch.set_rng_state(states["cpu"])
-        if self._on_cuda:
-            torch.cuda.set_rng_state(states["cuda"], self.device)
-
 
 def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
     """This process' device, chosen and checked before any process group is made."""

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -65,12 +64,6 @@ class Sharding(Protocol):
     def updated(self) -> Iterable[torch.Tensor]:
         """What the optimizer updates on this rank."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-
-    def save_state(self, folder: Path) -> None:
-        """Write this rank's part of weights, buffers, optimizer's state and loss scaling."""
-
-    def load_state(self, folder: Path) -> None:
-        """Take them from there."""
 
     def weights(self) -> Iterable[tuple[str, torch.Tensor]]:
         """The trained ones by name as the next step computes with them, whole, however they are sharded.

@@ -6,7 +6,6 @@ Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of 
 
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import deepspeed
@@ -22,7 +21,6 @@ from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, mean_of, trained, trained_by_name
 
 BUCKET = 500_000_000  # elements that DeepSpeed reduces or gathers at once, by default
-TAG = "zero"  # the folder of DeepSpeed's files in a checkpoint
 
 
 class Sharding(sharding.Sharding):
@@ -184,21 +182,6 @@ class Sharding(sharding.Sharding):
                 "backoff": 1 / scaler.scale_factor,
             }
         return proof
-
-    def save_state(self, folder: Path) -> None:
-        """Let DeepSpeed save: rank 0 the weights, and every rank its shard of the optimizer's state.
-
-        The script that it lays beside gathers the shards.
-        """
-        self.engine.save_checkpoint(str(folder), tag=TAG)
-
-    def load_state(self, folder: Path) -> None:
-        """Every rank takes the weights and its shard."""
-        loaded, _ = self.engine.load_checkpoint(str(folder), tag=TAG)
-        if loaded is None:
-            raise LaunchFailed("invalid", "DeepSpeed finds no checkpoint of its own there")
-        if self.scaler is not None:  # DeepSpeed has put the saved one in its place
-            self.scaler = self.zero.loss_scaler
 
 
 class Scaler(DynamicLossScaler):

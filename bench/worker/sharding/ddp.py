@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,8 +13,6 @@ from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers, sharding
 from bench.worker.optimizers import class_path
 from bench.worker.sharding import Batch, trained, trained_by_name
-
-STATE = "state.pt"  # the file of all ranks in a checkpoint
 
 
 class Sharding(sharding.Sharding):
@@ -111,29 +108,6 @@ class Sharding(sharding.Sharding):
     def skipped_steps(self) -> int | None:
         """Counted on the device, so that counting waits for nothing within a block."""
         return None if self.scaler is None else int(self._skipped.item())
-
-    def save_state(self, folder: Path) -> None:
-        """Rank 0 writes it, since all ranks hold the same."""
-        updates = self.gather_updates()
-        if torch.distributed.get_rank() == 0:
-            state = {
-                "tensors": {name: value.detach() for name, value in sharding.held(self.model)},
-                "optimizer": updates,
-                "scaler": None if self.scaler is None else self.scaler.state_dict(),
-            }
-            torch.save(state, folder / STATE)
-
-    def gather_updates(self) -> dict[str, Any]:
-        """The optimizer's state, whole on rank 0; all ranks have to ask."""
-        return self.updater.state_dict()
-
-    def load_state(self, folder: Path) -> None:
-        """Every rank takes all of it."""
-        state = torch.load(folder / STATE, weights_only=True, map_location="cpu")
-        sharding.fill(self.model, state["tensors"])
-        self.updater.load_state_dict(state["optimizer"])
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
 
     def proof(self) -> dict[str, Any]:
         """DDP's class, or that there is none, and GradScaler's settings."""

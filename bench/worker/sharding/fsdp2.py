@@ -6,12 +6,10 @@ with, gradients are summed over the ranks in fp32, and what a rank holds is fp32
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed.checkpoint
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
@@ -53,25 +51,6 @@ class Sharding(ddp.Sharding):
             yield
         finally:
             self.module.set_requires_gradient_sync(True)
-
-    def save_state(self, folder: Path) -> None:
-        """Every rank writes its parts, as torch.distributed.checkpoint does it."""
-        torch.distributed.checkpoint.save(self._state(), checkpoint_id=folder)
-
-    def load_state(self, folder: Path) -> None:
-        """Every rank reads its parts."""
-        state = self._state()
-        torch.distributed.checkpoint.load(state, checkpoint_id=folder)
-        set_state_dict(
-            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
-        )
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
-
-    def _state(self) -> dict[str, Any]:
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        scaler = {} if self.scaler is None else {"scaler": self.scaler.state_dict()}
-        return {"model": model, "optimizer": optimizer, **scaler}
 
     def proof(self) -> dict[str, Any]:
         """The module's class, how many parameters this rank holds of how many, and what is computed with."""

@@ -23,12 +23,6 @@ class Sharding(ddp.Sharding):
         )
         return sharding, sharding.optim
 
-    def gather_updates(self) -> dict[str, Any]:
-        """Rank 0 gathers every rank's share of the states."""
-        assert isinstance(self.updater, ZeroRedundancyOptimizer)
-        self.updater.consolidate_state_dict(to=0)
-        return self.updater.state_dict() if torch.distributed.get_rank() == 0 else {}
-
     def proof(self) -> dict[str, Any]:
         """The optimizer's class, and how many of the parameters this rank updates; all ranks have to ask."""
         own, whole = map(_count, (self.optimizer, self.updater))

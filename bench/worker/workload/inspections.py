@@ -21,7 +21,7 @@ from bench.config.model import Model
 from bench.errors import UserError
 from bench.launch.lifeline import die_with
 from bench.machine.telemetry.host_memory import limit_to_available
-from bench.worker.rank.failing import in_a_line, status_of
+from bench.worker.rank.error_words import in_a_line, status_of
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
 from bench.worker.workload import own_module

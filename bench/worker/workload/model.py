@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -157,25 +157,6 @@ def _modules(names: Iterable[str]) -> str:
     modules = sorted({name.rpartition(".")[0] or name for name in names})
     more = f" and {len(modules) - MOST_NAMED} more" if len(modules) > MOST_NAMED else ""
     return f"{', '.join(modules[:MOST_NAMED])}{more}"
-
-
-class Positional(torch.nn.Module):
-    """A model for torch's exporters, with its inputs as arguments in order, and one output."""
-
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        inputs: Iterable[str],
-        compute: Callable[[Any, dict[str, torch.Tensor]], torch.Tensor],
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.inputs = tuple(inputs)
-        self.compute = compute
-
-    def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        """The output; `compute` gets the model, and its inputs by name."""
-        return self.compute(self.model, dict(zip(self.inputs, values, strict=True)))
 
 
 def facts_of(model: Any, attention: str) -> dict[str, Any]:

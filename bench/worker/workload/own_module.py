@@ -26,7 +26,7 @@ from bench.config.model import Model
 from bench.config.module_file import find_file, keep_bytecode_of, names_file
 from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.failing import in_a_line, status_of
+from bench.worker.rank.error_words import in_a_line, status_of
 from bench.worker.sharding import Batch
 from bench.worker.workload.layers import replace_forward
 
@@ -179,18 +179,6 @@ def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
     """The entries of a batch that the user's forward takes; the others are for the loss."""
     taken = inspect.signature(module.forward).parameters
     return {name: value for name, value in batch.items() if _takes_any(taken) or name in taken}
-
-
-def first_output(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
-    """The first output of the user's module that is not the loss; the loss where there is nothing else."""
-    forward: Any = model.forward
-    output = forward.__wrapped__(model, **inputs)
-    if isinstance(output, torch.Tensor):
-        return output
-    named = output if isinstance(output, Mapping) else dict(enumerate(output))
-    others = (value for key, value in named.items() if key != "loss")
-    first = next((value for value in others if isinstance(value, torch.Tensor) and value.dim()), None)
-    return named["loss"] if first is None else first
 
 
 @contextmanager

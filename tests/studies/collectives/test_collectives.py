@@ -102,3 +102,16 @@ def test_of_a_comparison_that_times_nothing_they_are_counted_when_wanted_later(t
     table = COLLECTIVES.read(COLLECTIVES.path_of(run.comparison.shared.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
     assert Resumable(tmp_path, diverged, **parity).groups == []
+
+
+def test_a_check_that_is_wanted_later_is_made_up_for_and_none_is_made_again(tmp_path: Path) -> None:
+    before = Resumable(tmp_path).rows
+    counted = {"collectives": "count"}
+    run = Resumable(tmp_path, resume=True, measure=counted)
+    assert run.rows == before
+    table = COLLECTIVES.path_of(run.comparison.shared.output.csv)
+    assert set(COLLECTIVES.read(table)["backend"]) == {"pytorch", "ortmodule", "ortmodule_zero1"}
+    assert Resumable(tmp_path, resume=True, measure=counted).groups == []
+    written = table.stat().st_mtime_ns
+    Resumable(tmp_path, resume=True, measure={"launches": 3, **counted})
+    assert table.stat().st_mtime_ns == written

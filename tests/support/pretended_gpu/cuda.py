@@ -381,7 +381,7 @@ class OnGpu(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in WAITING:
             GPU.wait()
-        if func is torch.Tensor.__float__:  # of a loss that is looked at and not trained on
+        if func is torch.Tensor.float and not args[0].requires_grad:  # of a loss that is not trained on
             GPU.let_go()
         if func is torch.Tensor.type and len(args) == 1 and not kwargs:
             return func(*args).replace("torch.", "torch.cuda.")

@@ -1,4 +1,4 @@
-"""What an exception means: a status, and a line of words."""
+"""What an exception means for a backend: its status, and a line for its row."""
 
 import re
 
