@@ -183,8 +183,8 @@ class FakeGroup:
         self.spec = spec
         self.world_size = world_size
         self.trial = folder.parent.name.startswith("trial-")
-        timed = folder.parent.name.startswith("launch-")
-        self.launch = int(folder.parent.name.split("-")[1]) if timed else 0
+        number = folder.parent.name.rpartition("-")[2]  # of a launch, or a study's
+        self.launch = int(number) if number.isdecimal() and not self.trial else 0
         self.counts: dict[str, int] = {}
         self.profiled_steps: list[int] = []
         self.steps = 0  # trained so far
