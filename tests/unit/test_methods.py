@@ -255,10 +255,6 @@ def test_a_backend_that_leaves_all_to_its_comparison_is_the_same_as_before_it_co
             "must be at least 0",
         ),
         (
-            ["backend=[pytorch,pytorch_workers]", *TEXTS, "backends.pytorch_workers.workers=99"],
-            "backends.pytorch_workers.workers must be at most 64",
-        ),
-        (
             ["backend=[pytorch,pytorch_unpinned]", *TEXTS],
             "pinned_memory is of batches that a GPU reads; leave it out",
         ),
