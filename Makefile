@@ -73,37 +73,37 @@ sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 
 reproduce: setup ## measure the published comparison's models, on a CPU two layers of each, and draw the figure
 ## GPUS=8 measures them at published dimensions; the same command goes on where it was stopped
-	$(VENV)/bin/python -m bench.sweeps reproduce $(if $(MODEL),model=$(MODEL)) \
+	$(VENV)/bin/python -m bench.studies.sweeps reproduce $(if $(MODEL),model=$(MODEL)) \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 methods: setup ## measure what each method of training saves and costs, for an encoder and a decoder
 ## MODEL=bert-base ARGS="micro_batch=8" measures another model; the same command goes on where it was stopped
-	$(VENV)/bin/python -m bench.sweeps methods $(if $(MODEL),model=$(MODEL)) $(ARGS)
+	$(VENV)/bin/python -m bench.studies.sweeps methods $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 advise: setup ## find the configuration that trains a model fastest in a given memory, on this machine
 ## MODEL=bert-base ARGS="device.memory_limit_gib=6 micro_batch=8"
-	$(VENV)/bin/python -m bench.advise $(if $(MODEL),model=$(MODEL)) $(ARGS)
+	$(VENV)/bin/python -m bench.studies.advise $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 scale: setup ## predict what a model would take on 1 to 1,024 GPUs: MODEL=bert-large TOPOLOGY=dgx-a100
 ## ARGS="precision=fp16 grad_accum=8" changes what is trained; the page is rendered/scale.md
-	$(VENV)/bin/python -m bench.scale $(if $(MODEL),model=$(MODEL)) $(if $(TOPOLOGY),topology=$(TOPOLOGY)) $(ARGS)
+	$(VENV)/bin/python -m bench.studies.scale $(if $(MODEL),model=$(MODEL)) $(if $(TOPOLOGY),topology=$(TOPOLOGY)) $(ARGS)
 
 collectives: setup ## time what ranks send each other at sizes from 4 KiB to 256 MiB, in two minutes; GPUS=8
-	$(VENV)/bin/python -m bench.sweeps scale parts=collectives \
+	$(VENV)/bin/python -m bench.studies.sweeps scale parts=collectives \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them
 ## ARGS="parts=loader" measures one part of conf/sweeps/claims.yaml; the same command goes on where it was stopped
-	$(VENV)/bin/python -m bench.sweeps claims $(ARGS)
+	$(VENV)/bin/python -m bench.studies.sweeps claims $(ARGS)
 
 matrix: setup ## find out which backend trains which model on this machine, in more than two hours
 ## MODEL=gpt2,bert-large tries only these; ARGS=resume=true continues an interrupted run
 	@$(PYTHON) -m bench.setup --stack modern $(SETUP_ARGS)
-	$(VENV)/bin/python -m bench.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
+	$(VENV)/bin/python -m bench.studies.sweeps matrix $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 gpu-campaign: setup ## measure large models on a GPU, in about three hours
 ## the same command goes on where it was stopped, as by timeout -s INT 9m
-	$(VENV)/bin/python -m bench.sweeps gpu-campaign $(ARGS)
+	$(VENV)/bin/python -m bench.studies.sweeps gpu-campaign $(ARGS)
 
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
 	$(VENV)/bin/python -m bench.cluster.node_agent $(COORDINATOR) $(ARGS)
@@ -137,10 +137,10 @@ test-gpu: setup ## run the tests that need a GPU, or two
 	$(VENV)/bin/python -m pytest tests/real/test_gpu.py --real-gpu -m '' $(ARGS)
 
 selftest: setup ## run A/A and A/B comparisons whose outcome is known, in about 90 minutes; continues where it stopped
-	$(VENV)/bin/python -m bench.selfcheck.selftest $(ARGS)
+	$(VENV)/bin/python -m bench.studies.selfcheck.selftest $(ARGS)
 
 overhead: setup ## compare the harness with a bare training loop, in 7 minutes; ARGS="measure=quick"
-	$(VENV)/bin/python -m bench.selfcheck.overhead measure=thorough $(ARGS)
+	$(VENV)/bin/python -m bench.studies.selfcheck.overhead measure=thorough $(ARGS)
 
 #### develop
 

@@ -31,7 +31,9 @@ class Study:
     """One study."""
 
     answers: str  # which question, in a sentence
-    is_wanted: Callable[[Any], bool]  # by a `bench.config.schema.Config`
+    command: str  # by which it is asked: of make, or a setting of `make bench`
+    # whether a `bench.config.schema.Config` asks for its stage
+    is_wanted: Callable[[Any], bool] = lambda config: False  # noqa: ARG005
 
 
 @cache

@@ -13,7 +13,6 @@ from omegaconf import OmegaConf
 from bench.results import csv_files
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
-from bench.sweeps.made_images import make_images
 from tests.support import local_data
 from tests.support.commands import Ran, on_cores, side_by_side
 from tests.support.cores import two_cores
@@ -114,7 +113,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         )
 
     def of_workers(cores: set[int]) -> Ran:
-        make_images(workers / "images", 16)
+        made = pytest.importorskip("bench.studies.sweeps.made_images")
+        made.make_images(workers / "images", 16)
         return bench(
             workers,
             *("model=vit-base", "model.size=mini", "micro_batch=2", "device.world_size=1"),

@@ -17,7 +17,6 @@ from bench.config.naming import DEFAULT_STACK
 from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.report.closing_words import answer_of, suggest
 from bench.results.validity import OTHER_PROCESSES, OWN_THREADS
-from bench.selfcheck.selftest import describe_outcome
 from bench.setup import stacks
 from bench.statistics.intervals import Speedup
 from tests.support.answers import UNDECIDED, compared
@@ -281,21 +280,3 @@ def test_a_regression_is_named_and_what_was_not_compared_is_told_apart(
         uncompared=uncompared,
     )
     assert compared.answer == sentence
-
-
-@pytest.mark.parametrize(
-    ("right", "made", "sentence"),
-    [
-        (True, 45, "Of 45 comparisons whose outcome is known, the harness is right as often as it must be."),
-        (
-            False,
-            45,
-            "Of 45 comparisons whose outcome is known, the harness is right less often than it must be.",
-        ),
-        (False, 3, "The self-test is not complete: 3 of 45 comparisons are made."),
-    ],
-)
-def test_a_self_test_that_is_not_complete_is_no_mistake_of_the_harness(
-    right: bool, made: int, sentence: str
-) -> None:
-    assert describe_outcome(right=right, made=made, wanted=45) == sentence

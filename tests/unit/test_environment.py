@@ -297,14 +297,14 @@ def test_differences_name_nested_entries_and_what_is_missing() -> None:
     [
         ("bench/measure/comparison.py", True),
         ("bench/statistics/summary.py", True),
-        ("bench/advise/words.py", False),
+        ("bench/studies/advise/words.py", False),
         ("bench/analysis/answer.py", False),
-        ("bench/scale/words.py", False),
+        ("bench/studies/scale/words.py", False),
         ("bench/tracking/content.py", False),
         ("conf/measure/quick.yaml", False),
         ("requirements/ort-cpu.txt", True),
         ("bench/report/table.py", False),
-        ("bench/selfcheck/selftest.py", False),
+        ("bench/studies/selfcheck/selftest.py", False),
         ("README.md", False),
     ],
 )

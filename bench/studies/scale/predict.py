@@ -1,0 +1,165 @@
+"""One prediction: a model on a topology under each sharding, on 1 to 1,024 ranks.
+
+Every rank trains as many samples however many ranks there are (weak scaling).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.config.choices import DIVIDED, SIXTEEN_BITS
+from bench.config.schema import Config
+from bench.errors import UserError
+from bench.results.model_facts import ModelFacts
+from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
+from bench.studies.scale.estimates import Dice, Draws, Estimate, estimates_of
+from bench.studies.scale.memory import predict_memory
+from bench.studies.scale.network import LinkedNodes
+from bench.studies.scale.steps import Parts, predict_step
+from bench.studies.scale.topology import DeviceKind, Topology
+from bench.studies.scale.traffic import traffic_of
+
+BASE = "ddp"  # that others are compared with
+SHARDINGS = (BASE, "zero1", "zero2", "zero3", "fsdp2")  # what is predicted: libraries' own shardings
+WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+DRAWS, SEED = 256, 1  # the draws that ranges are made from; the same call gives the same
+
+UPDATE_BYTES = Estimate(value=28, low=28, high=64)
+"""What an update moves for each parameter: a fused AdamW reads weight, gradient and two moments and writes
+three of them, 4 bytes each; one of several kernels (foreach) reads and writes them more often."""
+
+COPY_BYTES = Estimate.exactly(16)
+"""What copying a gradient into what is sent, and back, moves for each parameter: twice 4 bytes read and 4
+written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What is predicted of a sharding at a world size."""
+
+    sharding: str
+    ranks: int
+    samples_per_s: Estimate  # of all ranks
+    efficiency: Estimate  # samples/s of a rank, as a share of those of a rank alone
+    over_base: Estimate  # samples/s over those of DDP
+    exposed: float  # share of the step by which sending makes it longer
+    needed_gib: float  # of a rank's memory
+    memory_gib: float  # that it has
+
+    @property
+    def fits(self) -> bool:
+        """Whether a rank has the memory that it needs."""
+        return self.needed_gib <= self.memory_gib
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A model on a topology."""
+
+    config: Config
+    facts: ModelFacts
+    topology: Topology
+    lines: dict[str, list[Point]]  # by sharding, at each of `WORLD_SIZES`
+
+
+def predict(config: Config, facts: ModelFacts, topology: Topology) -> Prediction:
+    """Predict every sharding at every world size.
+
+    Raises:
+        UserError: its devices do not have that precision.
+    """
+    device, precision = topology.device, config.precision.name
+    ranks = np.array(WORLD_SIZES, dtype=float)
+    rates = {}
+    exposed = {}
+    for sharding in SHARDINGS:
+        # Equal draws for all: what makes a device faster makes it faster under every sharding.
+        dice = Dice(DRAWS, SEED)
+        network = LinkedNodes(topology, dice)
+        parts = _parts(facts, device, precision, dice, grad_accum=config.grad_accum)
+        traffic = traffic_of(sharding, facts, ranks=2, sixteen_bits=precision in SIXTEEN_BITS)
+        divides = "optimizer" in DIVIDED[sharding]
+        step = predict_step(parts, traffic, network, ranks, divides_update=divides)
+        rates[sharding] = config.grad_accum * config.micro_batch * ranks / step.total
+        exposed[sharding] = (step.exposed / step.total)[0]
+    lines = {}
+    for sharding, rate in rates.items():
+        estimates = zip(
+            estimates_of(rate),
+            estimates_of(rate / ranks / rate[:, :1]),
+            estimates_of(rate / rates[BASE]),
+            strict=True,
+        )
+        lines[sharding] = [
+            Point(
+                sharding=sharding,
+                ranks=number,
+                samples_per_s=samples_per_s,
+                efficiency=efficiency,
+                over_base=over_base,
+                exposed=float(exposed[sharding][place]),
+                needed_gib=_memory_bytes(sharding, config, facts, number) / 2**30,
+                memory_gib=device.memory_bytes.value / 2**30,
+            )
+            for place, (number, (samples_per_s, efficiency, over_base)) in enumerate(
+                zip(WORLD_SIZES, estimates, strict=True)
+            )
+        ]
+    return Prediction(config=config, facts=facts, topology=topology, lines=lines)
+
+
+def _memory_bytes(sharding: str, config: Config, facts: ModelFacts, ranks: int) -> float:
+    """What a rank holds at its peak.
+
+    Without checkpointing, autocast keeps a copy of the weights in 16 bits for the backward pass, and that
+    counts as an activation. FSDP2 casts by itself and keeps none.
+    """
+    memory = facts.activation_bytes + predict_memory(
+        sharding, parameters=facts.parameters, trainable=facts.trainable, ranks=ranks, on_cuda=True
+    )
+    if sharding == "fsdp2":
+        if config.precision.name in SIXTEEN_BITS and not config.checkpointing:
+            memory -= BYTES_OF_16_BITS * facts.layer_parameters
+        if config.grad_accum > 1:  # whole gradients are added up until the last micro-batch
+            memory += FP32_BYTES * facts.trainable
+    return memory
+
+
+def _parts(facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *, grad_accum: int) -> Parts:
+    """The parts of a step of `grad_accum` micro-batches on one device of a kind.
+
+    `dice` draws what is not known exactly.
+
+    Raises:
+        UserError: it is another precision than 16 bits, or one that the device does not have.
+    """
+    known = precisions_of(device)
+    if precision not in known:
+        raise UserError(
+            f"what share of its peak {device.name} reaches is known in {' and '.join(known)} only",
+            f"set precision={known[0]}",
+        )
+    flops_per_s = device.peak_flops_per_s[precision] * dice.draw(device.reached_share)
+    bytes_per_s = dice.draw(device.memory_bytes_per_s)
+    elements, shares = _ready_profile(facts)
+    return Parts(
+        forward=facts.forward_flops / flops_per_s,
+        backward=facts.backward_flops / flops_per_s,
+        update=facts.trainable * dice.draw(UPDATE_BYTES) / bytes_per_s,
+        copies=facts.trainable * dice.draw(COPY_BYTES) / bytes_per_s,
+        grad_accum=grad_accum,
+        elements_ready=elements,
+        share_ready=shares,
+    )
+
+
+def precisions_of(device: DeviceKind) -> list[str]:
+    """The precisions in which it is known what a device reaches, the usual one first."""
+    return [precision for precision in SIXTEEN_BITS if precision in device.peak_flops_per_s]
+
+
+def _ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:
+    """Shares of all gradients, and of the backward pass's FLOPs that are done when these are there."""
+    elements = np.array([0, *(point.elements for point in facts.ready)], dtype=float) / facts.trainable
+    shares = np.array([0, *(point.share for point in facts.ready)], dtype=float)
+    return elements, np.minimum(shares, 1.0)

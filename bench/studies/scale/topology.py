@@ -1,0 +1,90 @@
+"""Machines of a kind, and what connects them: conf/topology/*.yaml."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from bench.errors import UserError, did_you_mean
+from bench.studies.scale.estimates import Estimate
+
+FOLDER = Path(__file__).parents[3] / "conf" / "topology"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkLink:
+    """What ranks send over."""
+
+    # of a large all-reduce: what a rank sends and receives at a time (nccl-tests' busbw); between nodes that
+    # of a node, all of its adapters together
+    bytes_per_s: Estimate
+    ring_bytes_per_s: Estimate  # of every other collective, where switches help an all-reduce alone
+    latency_s: Estimate  # of a hop within a collective
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceKind:
+    """What computes."""
+
+    name: str
+    memory_bytes: Estimate  # that a rank may use
+    memory_bytes_per_s: Estimate  # that an optimizer's update reads and writes
+    peak_flops_per_s: dict[str, float]  # by precision, of the data sheet
+    reached_share: Estimate  # of it, by forward and backward pass of a transformer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """Equal nodes, as many as are needed."""
+
+    name: str
+    title: str
+    ranks_per_node: int
+    device: DeviceKind
+    inside_node: NetworkLink
+    between_nodes: NetworkLink
+
+
+def names() -> list[str]:
+    """The names of all topologies."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Topology:
+    """Read a topology.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    if name not in names():
+        listed = f"choose one of: {', '.join(names())}"
+        raise UserError(f"topology {name} is not known", did_you_mean(name, names(), otherwise=listed))
+    cells = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    device = cells["device"]
+    return Topology(
+        name=name,
+        title=cells["title"],
+        ranks_per_node=int(cells["ranks_per_node"]),
+        device=DeviceKind(
+            name=device["name"],
+            memory_bytes=Estimate.of(device["memory_gib"], 2**30),
+            memory_bytes_per_s=Estimate.of(device["memory_gb_per_s"], 1e9),
+            peak_flops_per_s={
+                precision: float(peak) * 1e12
+                for precision, peak in device["peak_tflops"].items()
+                if precision != "source"
+            },
+            reached_share=Estimate.of(device["reached_share"]),
+        ),
+        inside_node=_link(cells["inside_node"]),
+        between_nodes=_link(cells["between_nodes"]),
+    )
+
+
+def _link(cells: dict[str, Any]) -> NetworkLink:
+    return NetworkLink(
+        bytes_per_s=Estimate.of(cells["gb_per_s"], 1e9),
+        ring_bytes_per_s=Estimate.of(cells.get("ring_gb_per_s", cells["gb_per_s"]), 1e9),
+        latency_s=Estimate.of(cells["latency_us"], 1e-6),
+    )

@@ -1,1 +1,0 @@
-"""Many comparisons from a plan file: measured one after the other, interrupted and resumed."""

@@ -1,0 +1,103 @@
+"""A study is its folder: without it everything else runs as before."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from bench.setup.checkout import ROOT
+from bench.study import FOLDER, find_studies
+from tests.support.git import copy_committed, git
+
+pytestmark = pytest.mark.once
+
+TINY = ("model=bert-tiny", "device=cpu", "device.world_size=1", "device.threads=1", "measure=quick")
+SHORT = ("launches=1", "rounds=1", "block_seconds=0.05", "preheat_s=0", "wait_s=0")
+
+
+def dependents(study: str) -> set[str]:
+    """The study and all that import it, which cannot stay without it."""
+    there = {study}
+    for path in sorted(FOLDER.rglob("*.py")):
+        imported = [
+            node.module
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom)
+        ]
+        if any(name and name.startswith(f"bench.studies.{study}") for name in imported):
+            there.add(path.relative_to(FOLDER).parts[0])
+    return there
+
+
+def copy_without(studies: Iterable[str], copy: Path) -> Path:
+    """The repository without these studies and their tests."""
+    copy_committed(copy, ".")
+    for study in studies:
+        shutil.rmtree(copy / "bench" / "studies" / study)
+        shutil.rmtree(copy / "tests" / "studies" / study)
+    return copy
+
+
+def run(copy: Path, *words: str) -> str:
+    """What a Python program prints there; it must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=copy, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (words, done.stdout[-3000:], done.stderr[-3000:])
+    return done.stdout
+
+
+@pytest.mark.parametrize("study", find_studies())
+def test_without_a_study_the_command_runs_and_imports_hold(study: str, tmp_path: Path) -> None:
+    copy = copy_without(dependents(study), tmp_path / "copy")
+    assert "one workload, several backends" in run(copy, "bench", "--help")
+    run(copy, "ruff", "check", "bench", "tests")
+    modules = [path.relative_to(copy).with_suffix("") for path in sorted((copy / "bench").rglob("*.py"))]
+    without_torch = [".".join(module.parts) for module in modules if "worker" not in module.parts]
+    skipped = ("__main__", "inside", "bare_loop", "observing", "ranks")
+    named = [name for name in without_torch if not name.endswith(skipped) and ".inside." not in name]
+    run(copy, "tests.studies.import_all", *named)
+    words = (f"measure.{each}" for each in SHORT)
+    places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
+    run(
+        copy,
+        "tests.support.on_any_machine",
+        "bench",
+        *TINY,
+        *words,
+        "backend=[pytorch,pytorch_fused]",
+        *places,
+    )
+    assert (tmp_path / "reports" / "speedup.svg").exists()
+
+
+def test_without_any_study_the_unit_tests_of_the_core_pass_and_the_imports_are_allowed(
+    tmp_path: Path,
+) -> None:
+    copy = copy_without(find_studies(), tmp_path / "copy")
+    git("-C", str(copy), "init", "-q")
+    git("-C", str(copy), "add", ".")
+    subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)
+    assert " passed" in run(
+        copy,
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        "tests/unit",
+        "-m",
+        "not slow and not gpu and not time",
+        "--ignore=tests/unit/test_docs.py",
+    )
+
+
+def test_the_table_in_docs_lists_every_study() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for name, study in find_studies().items():
+        assert f"| `bench/studies/{name}/` | {study.answers} | `{study.command}` |" in page
