@@ -110,7 +110,7 @@ node: setup ## serve a comparison of several machines, on every machine but the 
 
 #### look at results
 
-compare: setup ## compare results/ with its last commit and a new result with other machines', or BASE=… with NEW=…
+compare: setup ## compare results/ with its last commit, or BASE=… with NEW=…
 ## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
 	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
@@ -164,7 +164,6 @@ lock: ## derive requirements/ from pyproject.toml, keeping versions; ARGS=--upgr
 	$(call compile,ort-cpu,3.10)
 	$(call compile,ort-gpu,3.10)
 	$(call compile,modern,3.11)
-	$(call compile-group,compare,--constraint requirements/ort-cpu.txt)
 	$(call compile-group,cuda11,--no-deps)
 	$(call compile-group,nvcc,--no-deps)
 	sed -i -E '/^(nvidia-[^m]|cuda-|triton==)/d' requirements/ort-gpu.txt requirements/modern.txt # torch pins these
@@ -204,11 +203,9 @@ define resolve
 
 endef
 
-action: ## check what GitHub reads, the Action, its example workflow and the issue forms, against GitHub's schemas
+action: ## check what GitHub reads, the issue forms and CITATION.cff, against its schemas
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet check-jsonschema==0.39.0
-	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-actions .github/actions/compare/action.yml
-	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-workflows docs/examples/compare.yml
 	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 	.venv-lock/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 

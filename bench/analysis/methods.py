@@ -4,21 +4,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.analysis import reference
 from bench.analysis.attribution import FACTORS, changed_factors
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.reference import GuidedMethod
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 
 NOTEWORTHY = 0.02
 """A peak within so much of the reference's, as a share of it, is the same: peaks have no interval."""
 
-BRING_A_LIBRARY = ("adamw_8bit_bitsandbytes", "adamw_8bit_torchao", "adamw_4bit_torchao")
-"""Optimizers whose library is loaded after the memory of all others was read, so that a peak contains it."""
-
 SAVES, COSTS, SAME = "saves", "costs", "same"  # what a method does to the peak of memory
-AGREES, DISAGREES = "agrees", "disagrees"  # whether what was measured is what the guide says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +30,6 @@ class Method:
 
     backend: str
     changes: Sequence[ChangedChoice]  # what it has otherwise than the reference, at least one thing
-    # what the guide says, where it changes one thing alone and the guide speaks of that
-    guided: GuidedMethod | None
     status: str  # of the backend; only with `ok` there are figures
     message: str  # why it has none, or what else is to be said
     speedup: Speedup | None  # over the reference; None if there is none
@@ -55,24 +47,6 @@ class Method:
         if abs(self.memory_ratio - 1) <= NOTEWORTHY:
             return SAME
         return SAVES if self.memory_ratio < 1 else COSTS
-
-    @property
-    def speed_as_guided(self) -> str | None:
-        """Whether the speed is what the guide says; None if it does not say, or the interval allows both."""
-        if self.guided is None or self.verdict in (None, "inconclusive"):
-            return None
-        return _agreement(self.guided.improves_speed, self.verdict == "faster")
-
-    @property
-    def memory_as_guided(self) -> str | None:
-        """Whether the memory is what the guide says.
-
-        None if it does not say, nothing is known, or the peak contains a library that the method brings.
-        """
-        brings_a_library = any(change.after in BRING_A_LIBRARY for change in self.changes)
-        if self.guided is None or self.effect_on_memory is None or brings_a_library:
-            return None
-        return _agreement(self.guided.saves_memory, self.effect_on_memory == SAVES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +110,6 @@ def _method(comparison: ComparisonResults, summary: BackendSummary, base: Backen
     return Method(
         backend=summary.backend,
         changes=changes,
-        guided=_guided(changes),
         status=summary.status,
         message=summary.message,
         speedup=summary.speedup,
@@ -148,23 +121,8 @@ def _method(comparison: ComparisonResults, summary: BackendSummary, base: Backen
     )
 
 
-def _guided(changes: Sequence[ChangedChoice]) -> GuidedMethod | None:
-    """What the guide says of the only change."""
-    for method in reference.read_guide() if len(changes) == 1 else ():
-        if method.choice == changes[0].choice and (not method.chosen or changes[0].after in method.chosen):
-            return method
-    return None
-
-
 def _state_bytes(comparison: ComparisonResults, summary: BackendSummary) -> float | None:
     parameters = comparison.rows["trainable_parameters"].dropna()
     if summary.optimizer_state_bytes is None or parameters.empty:
         return None
     return summary.optimizer_state_bytes / float(parameters.max())
-
-
-def _agreement(guide: str, measured: bool) -> str | None:
-    """Whether what was measured is what the guide says; None where that need not be so."""
-    if guide not in ("yes", "no"):
-        return None
-    return AGREES if measured == (guide == "yes") else DISAGREES

@@ -111,6 +111,24 @@ def count_covered(table: pd.DataFrame) -> int:
     return int(((table["low"] <= table["truth"]) & (table["truth"] <= table["high"])).sum())
 
 
+def summary_lines(verdicts: pd.DataFrame) -> list[str]:
+    """What the self-test found, a line for every question."""
+    same = verdicts[verdicts["slowed_by"] == 0]
+    lines = [
+        f"A/A: {len(false_alarms(same))} of {len(same)} comparisons say faster or slower (allowed: "
+        f"{MOST_FALSE_ALARMS} of 40); "
+        f"{len(beyond_the_margin(same))} beyond the margin by more than the interval explains; "
+        f"the truth lies in {count_covered(same)} of {len(same)} intervals"
+    ]
+    for (share, preset), group in verdicts[verdicts["slowed_by"] > 0].groupby(["slowed_by", "preset"]):
+        hits = int((group["verdict"] == "slower").sum())
+        lines.append(
+            f"A/B: slowed by {share:.0%}, {preset}: {hits} of {len(group)} comparisons say slower; "
+            f"the truth lies in {count_covered(group)} of {len(group)} intervals"
+        )
+    return lines
+
+
 def read_table(path: Path) -> pd.DataFrame:
     """One of the tables of the study selftest, such as `all.verdicts.csv`; the last word says which.
 

@@ -2,7 +2,7 @@
 
 BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: what in
 it differs from its last commit. Files that are the same on both sides are only counted.
-A file that BASE does not have is shown beside the same comparison on other machines, which is no verdict.
+A file that BASE does not have is compared with that of another host of the same kind, where there is one.
 
 Exit status: 0 nothing became worse beyond its tolerance (conf/tolerances.yaml), 1 a regression (beyond it
 with an interval that excludes no change, or a backend that no longer runs), 2 a damaged file, or files that
@@ -11,10 +11,9 @@ cannot be compared.
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -24,10 +23,9 @@ from bench.analysis.machines import HostSpread
 from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
 from bench.compare.differences import are_of_one_host, named_differences
-from bench.compare.other_machines import (
-    OtherMachines,
+from bench.compare.hosts import (
     estimate_host_spread,
-    look_at_other_machines,
+    find_on_another_host,
     read_results,
     read_same_model,
 )
@@ -36,18 +34,12 @@ from bench.compare.sources import (
     Pairing,
     ResultsFile,
     Source,
-    find_machine_names,
     find_source,
     folder_source,
     last_commit_source,
     pair_files,
 )
-from bench.compare.tables import (
-    render_machines_for_terminal,
-    render_machines_in_markdown,
-    render_markdown,
-    render_terminal,
-)
+from bench.compare.tables import render_markdown, render_terminal
 from bench.errors import UserError
 from bench.report.words.formatting import plural
 from bench.statistics.table_values import distinct_text
@@ -95,7 +87,7 @@ class ComparedSources:
     base: Source
     pairing: Pairing
     pairs: dict[str, ComparedPair] = field(default_factory=dict)
-    new: dict[str, OtherMachines] = field(default_factory=dict)
+    new: Sequence[str] = ()  # places that BASE does not have
     uncompared: int = 0
 
     def refuse(self, sentence: object) -> None:
@@ -181,7 +173,7 @@ def _run(options: argparse.Namespace) -> int:
     for title, old, now in compared.pairing.pairs:
         _compare_pair(title, old, now, tolerances, compared)
     if compared.pairing.new:
-        _look_at_other_machines(compared, folder, tolerances)
+        _compare_new(compared, tolerances)
     (_print_markdown if options.markdown else _print_for_terminal)(compared)
     return compared.status
 
@@ -216,30 +208,25 @@ def _make_pair(
     )
 
 
-def _look_at_other_machines(compared: ComparedSources, folder: str, tolerances: Mapping[str, float]) -> None:
-    names: dict[str, str] = {}
-    try:
-        names = find_machine_names(folder)
-    except UserError as error:
-        compared.refuse(error)
+def _compare_new(compared: ComparedSources, tolerances: Mapping[str, float]) -> None:
+    """Compare new files with those of another host of their kind."""
     new = read_results(compared.pairing.new, compared.refuse)
+    compared.new = [*new]
     known = read_same_model(compared.base, [results.rows for results in new.values()])
     for place, results in new.items():
-        others = look_at_other_machines(place, results, known, names)
-        compared.new[place] = others
-        if others.of_its_kind:
-            with suppress(UserError):  # they cannot be compared: it stands beside them, as on other machines
-                pair = _make_pair(known[others.of_its_kind].rows, results.rows, tolerances, compared.base)
+        if other := find_on_another_host(place, results, known):
+            with suppress(UserError):  # they cannot be compared
+                pair = _make_pair(known[other].rows, results.rows, tolerances, compared.base)
                 if pair.has_numbers:
-                    compared.pairs[f"{place}, beside {others.of_its_kind}"] = pair
+                    compared.pairs[f"{place}, beside {other}"] = pair
 
 
 def _print_markdown(compared: ComparedSources) -> None:
     for title, pair in compared.pairs_to_show.items():
         print(render_markdown(title, pair.changes, pair.notes))
-    for place, others in compared.new.items():
-        print(render_machines_in_markdown(place, others))
     base, pairing = compared.base, compared.pairing
+    for place in compared.new:
+        print(f"- {place} is new")
     for place in pairing.missing:
         print(f"- {place} is gone: only {base.name} has it")
     if not base.single:
@@ -248,16 +235,16 @@ def _print_markdown(compared: ComparedSources) -> None:
 
 def _print_for_terminal(compared: ComparedSources) -> None:
     """Print the answer, the tables and what to type next; the answer alone if nothing has changed."""
-    pairs, new, base, missing = compared.pairs, compared.new, compared.base.name, compared.pairing.missing
+    pairs, base = compared.pairs, compared.base.name
+    new, missing = compared.new, compared.pairing.missing
     if not (pairs or new or missing):
         if compared.pairing.unchanged and not compared.uncompared:  # else errors have said everything
             print(compared.answer)
         return
-    not_paired = [item for item in new.items() if f"{item[0]}, beside {item[1].of_its_kind}" not in pairs]
     parts: list[RenderableType] = [
         *(render_terminal(title, pair.changes, pair.notes) for title, pair in compared.pairs_to_show.items()),
-        *(render_machines_for_terminal(*item) for item in islice(not_paired, MOST_SHOWN)),
-        *_count_more(len(not_paired), "more new file", "; --markdown shows all"),
+        *(f"{place} is new" for place in new[:MOST_SHOWN]),
+        *_count_more(len(new), "more new file", "; --markdown shows all"),
         *(f"{place} is gone: only {base} has it" for place in missing[:MOST_SHOWN]),
         *_count_more(len(missing), "more file", f" only {base} has"),
     ]

@@ -153,12 +153,6 @@ def last_commit_source(folder: str = RESULTS) -> Source:
     return revision_source("HEAD", folder) if _is_revision("HEAD") else Source(name="HEAD", files={})
 
 
-def find_machine_names(folder: str) -> dict[str, str]:
-    """What the machines are called whose folders are in the working tree, by the folder's name."""
-    path = Path(folder).resolve()
-    return machines.name_machines(path.parents[len(_parts(path)) - 1] if _parts(path) else path)
-
-
 def _under(folder: Path) -> str:
     """How the places of a folder's files begin: with its machine and what is inside, if it is a machine's."""
     return "".join(f"{part}/" for part in _parts(folder.resolve()))

@@ -14,7 +14,7 @@ from bench.config.overrides import for_hydra
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
 from bench.config.sizes import MINI, PUBLISHED
-from bench.machine import hardware, processor
+from bench.machine import hardware
 from bench.machine.identity import name_folder
 from bench.setup import stacks
 
@@ -45,7 +45,6 @@ def register() -> None:
         "threads": lambda ranks, nodes: max(
             1, min(8, hardware.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
         ),
-        "blas_choices": processor.blas_choices_here,
         "launches": lambda resident, together: 2 * together if resident == "one" else together,
         "resident": lambda device, batch: "one" if (device, batch) == ("cuda", "max") else "all",
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,

@@ -119,11 +119,6 @@ def find_why_full_is_refused() -> str:
     return ""
 
 
-def blas_choices_here() -> str:
-    """Return the choices of device.blas that exist on this machine, for Hydra's sweeps: `full,stock`."""
-    return "stock" if find_why_full_is_refused() else "full,stock"
-
-
 def _fields(text: str) -> Texts:
     fields: dict[str, dict[str, None]] = {}
     for line in text.splitlines():

@@ -1,16 +1,19 @@
 """A whole report, made from the folder of a machine's results: tables, figures and pages."""
 
+import multiprocessing
+import os
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
 from bench.analysis.machines import group_by_comparison
-from bench.errors import UserError
-from bench.report.content.answer import QUESTION, AnswerWords
+from bench.launch.lifeline import die_with
+from bench.machine.hardware import available_cores
+from bench.report.content.answer import QUESTION, SettingAnswer
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
 from bench.report.content.blocks import Block, Link
 from bench.report.content.claims import judge_claims
@@ -21,19 +24,17 @@ from bench.report.pages.claims import claims_page
 from bench.report.pages.machine import MachinePage
 from bench.report.pages.machines import index_page, machines_page
 from bench.report.pages.methods import methods_page
-from bench.report.pages.selftest import selftest_page
 from bench.report.pages.support import support_page
 from bench.report.render.csv import render_csv
 from bench.report.render.html import render_html
 from bench.report.render.markdown import render_markdown
-from bench.report.side_by_side import side_by_side
 from bench.report.words.formatting import plural
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
 
 PAGE, HTML, SUMMARY, SPREAD, CLAIMS = "index.md", "index.html", "summary.csv", "machines.md", "claims.md"
-METHODS, SUPPORT, SUPPORT_TABLE, SELFTEST = "methods.md", "support.md", "support.csv", "selftest.md"
+METHODS, SUPPORT, SUPPORT_TABLE = "methods.md", "support.md", "support.csv"
 
 
 Written: TypeAlias = tuple[list[Path], Sequence[str]]
@@ -46,7 +47,7 @@ class Rendered:
 
     written: Sequence[Path]  # the most important ones first
     refused: Sequence[str]  # a sentence for each file that could not be read
-    answers: Sequence[AnswerWords] = ()  # of each setting, those with most models first
+    answers: Sequence[SettingAnswer] = ()  # of each setting, those with most models first
     results: Sequence[ReportedComparison] = ()  # the comparisons whose speed-ups are results
     evidence: Sequence[ReportedComparison] = ()  # all comparisons that a published claim is judged by
 
@@ -61,13 +62,16 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     """
     answers, by_machine = [], {}
     names, machines = name_machines(results_dir), list_machines(results_dir)
-    jobs = [partial(render_report, machine, rendered_dir / machine.name) for machine in machines]
-    with side_by_side(jobs) as rendered:
-        reports = list(rendered)
+    # a forked process for each core; they end with this one
+    processes = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(available_cores(), processes, die_with, (os.getpid(),)) as pool:
+        folders = [rendered_dir / machine.name for machine in machines]
+        reports = [*pool.map(render_report, machines, folders)]
     for machine, report in zip(machines, reports, strict=True):
         by_machine[names[machine.name]] = report.results
         if report.written:  # it may have nothing that a page shows
-            answers.append((machine.name, names[machine.name], report.answers))
+            first = next(iter(report.answers), None)
+            answers.append((machine.name, names[machine.name], first))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
         for path in report.written:
             if path.name != HTML:
@@ -117,25 +121,25 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         *models.planned_figures(models.figure_sets(shown), out_dir),
         *plan.planned_figures(drawn, out_dir),
     ]
+    for _, write in planned:
+        write()
     for_screen, for_git, table = (out_dir / name for name in (HTML, PAGE, SUMMARY))
-    with side_by_side([write for _, write in planned]):
-        page = MachinePage(
-            machine=machine,
-            collection=everything,
-            settings=find_settings(shown),
-            figures=[figure for figure, _ in planned],
-            not_drawn=plan.not_drawn(drawn),
-            other_pages=links,
-        )
-        _write_page(for_git, page.blocks(on_screen=False))
-        write_atomically(table, render_csv(rows_of(everything.comparisons), IN_SUMMARY))
+    page = MachinePage(
+        machine=machine,
+        collection=everything,
+        settings=find_settings(shown),
+        figures=[figure for figure, _ in planned],
+        other_pages=links,
+    )
+    _write_page(for_git, page.blocks(on_screen=False))
+    write_atomically(table, render_csv(rows_of(everything.comparisons), IN_SUMMARY))
     count = plural(len(everything.comparisons), "comparison")
     about = f"Training backends, compared: {count}, rebuilt from the results alone"
     write_atomically(for_screen, render_html(QUESTION, about, page.blocks(on_screen=True)))
     return Rendered(
         written=[for_screen, for_git, table, *other_files, *(figure.path for figure in page.figures)],
         refused=everything.refused,
-        answers=[setting.words for setting in page.settings],
+        answers=[setting.answer for setting in page.settings],
         results=[comparison for comparison in everything.controlled if not comparison.at_largest],
         evidence=for_claims,
     )
@@ -190,15 +194,6 @@ def write_support(folder: Path, out_dir: Path) -> Written:
     return [page, table], collection.refused
 
 
-def _write_selftest(folder: Path, out_dir: Path) -> Written:
-    page = out_dir / SELFTEST
-    try:
-        _write_page(page, selftest_page(folder))
-    except UserError as error:
-        return [], [str(error)]
-    return [page], []
-
-
 def _write_page(path: Path, blocks: Sequence[Block]) -> None:
     write_atomically(path, render_markdown(blocks))
 
@@ -206,9 +201,5 @@ def _write_page(path: Path, blocks: Sequence[Block]) -> None:
 OTHER_PAGES = {
     "methods": (Link("What each method of training saves, and what it costs", METHODS), write_methods),
     "matrix": (Link("Which backend trains which model", SUPPORT), write_support),
-    "selftest": (
-        Link("The harness, measured by comparisons whose outcome is known", SELFTEST),
-        _write_selftest,
-    ),
 }
 """The pages beside that of a machine's comparisons, by the study whose results they are made of."""

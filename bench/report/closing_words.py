@@ -9,17 +9,17 @@ from textwrap import fill
 
 from rich.console import Console
 
-from bench.analysis.answer import INCONCLUSIVE, ONE_LAUNCH, Outcome, find_outcome
+from bench.analysis.answer import FASTER, INCONCLUSIVE, ONE_LAUNCH, SAME, SLOWER, Outcome, find_outcome
 from bench.analysis.comparison_results import ComparisonResults
 from bench.closing import WIDTH, print_closing, this_python
 from bench.config.differences import overrides_of
-from bench.config.naming import DEFAULT_STACK, command_with
+from bench.config.naming import command_with
 from bench.config.schema import Config
 from bench.errors import PASSED
-from bench.report.content.answer import sentence_of_comparison
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import answer_about_target, certain_parts, group_notes
 from bench.report.pages.comparison import render_terminal
+from bench.report.words.formatting import TIMES, as_sentence, short_ratio
 from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
 from bench.statistics.table_values import count_launches
@@ -30,7 +30,7 @@ FEWEST_LAUNCHES = 4
 
 def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
     names = [summary.backend for summary in comparison.others]
-    outcomes = [(name, find_outcome(comparison.stem, comparison, name)) for name in names]
+    outcomes = [(name, find_outcome(comparison, name)) for name in names]
     return [(name, outcome) for name, outcome in outcomes if outcome is not None]
 
 
@@ -42,7 +42,25 @@ def answer_of(comparison: ComparisonResults) -> str:
         return f"Nothing was compared, since {comparison.reference}, the reference, {status}."
     if base.status == "untimed":
         return _answer_about_parity(comparison)
-    return sentence_of_comparison(comparison.reference, _outcomes(comparison))
+    outcomes, reference = _outcomes(comparison), comparison.reference
+    kinds = (
+        (FASTER, f"faster than {reference}"),
+        (SAME, f"as fast as {reference}"),
+        (SLOWER, f"slower than {reference}"),
+        (INCONCLUSIVE, f"inconclusive against {reference}"),
+        (ONE_LAUNCH, f"without a verdict against {reference}, since there was one launch"),
+    )
+    parts = []
+    for verdict, words in kinds:
+        backends = [
+            f"{name} {short_ratio(outcome.speedup.ratio)}{TIMES} {outcome.speedup.interval}"
+            for name, outcome in outcomes
+            if outcome.verdict == verdict and outcome.speedup
+        ]
+        parts += [f"{words}: {', '.join(backends)}"] * bool(backends)
+    failed = [f"{name} ({outcome.verdict})" for name, outcome in outcomes if outcome.failed]
+    parts += [f"without a result: {', '.join(failed)}"] * bool(failed)
+    return as_sentence("; ".join(parts) or f"nothing was compared with {reference}")
 
 
 def answer_with_target(comparison: ReportedComparison) -> str:
@@ -87,14 +105,6 @@ def suggest(
     `profiled` says whether its backends were profiled, as far as they can be.
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
-    base, others = comparison.base, {summary.status for summary in comparison.others}
-    if base is not None and base.status in PASSED and "crashed" in others:  # of another engine, perhaps
-        other_stack = "" if stacks.own() == DEFAULT_STACK else f" STACK={stacks.own()}"
-        return f"make doctor{other_stack}", "what can run on this machine"
-    if "oom" in failed and (half := int(comparison.rows["micro_batch"].max()) // 2):
-        places = [each for each in overrides_of(config, places=True) if not each.startswith("micro_batch=")]
-        line = command_with([*places, f"micro_batch={half}"], stacks.own())
-        return re.sub("^python ", f"{this_python()} ", line), "needs less memory"
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
     verdicts = {outcome.verdict for _, outcome in _outcomes(comparison)}
     if spoiled or verdicts & {INCONCLUSIVE, ONE_LAUNCH}:

@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -12,12 +13,9 @@ from bench.errors import UserError
 from bench.report.content.backend_columns import IN_SUMMARY, PAPER, BackendRow, backend_table, rows_of
 from bench.report.content.blocks import Block, Bold, Bullets, Paragraph
 from bench.report.content.models import choose_backends, choose_models, panels_of, parse_names, showable
-from bench.report.content.quantities import KINDS
 from bench.report.files import read_results
-from bench.report.render import latex
 from bench.report.render.csv import render_csv
 from bench.report.render.markdown import render_markdown
-from bench.report.words.formatting import one_line
 from bench.results.atomic import write_atomically
 
 FIGURE = """python -m bench.report figure RESULTS… --out FILE: draw the models of these results side by side.
@@ -46,21 +44,14 @@ def draw_figure(options: argparse.Namespace) -> int:
         raise UserError(f"{options.out} is no kind of picture", "let --out end in .svg, .pdf or .png")
     comparisons, refused = read_results(options.results)
     chosen = choose_models(comparisons, options.models)
-    from bench.report.figures import models, style  # matplotlib: 1 s that --help need not pay
+    from bench.report.figures import models, picture_files, rows  # matplotlib: 1 s that --help need not pay
 
-    figure = models.plan_model_figure(
-        chosen,
-        options.out,
-        of=options.of,
-        width=width,
-        theme=style.DARK if options.dark else style.LIGHT,
-        backends=options.backends,
-        title=options.title,
-    )
-    figure.write()
-    for sentence in (*refused, *figure.left_out):
+    chart, left_out = models.model_chart(chosen, of=options.of, backends=options.backends, width=width)
+    chart = replace(chart, title=chart.title if options.title is None else options.title)
+    picture_files.write_figure(options.out, lambda: rows.draw_rows(chart, width), on_page=False)
+    for sentence in (*refused, *left_out):
         print(sentence, file=sys.stderr)
-    print(f"Caption: {figure.caption}")
+    print(f"Caption: {chart.caption}")
     print(f"wrote {options.out}")
     return 2 if refused else 0
 
@@ -128,18 +119,6 @@ def markdown_tables(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
     return render_markdown(blocks)
 
 
-def latex_tables(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
-    """A table for each machine, which its caption names."""
-    tables = []
-    for machine, rows in by_machine.items():
-        over = " or ".join(dict.fromkeys(one_line(row.comparison.reference) for row in rows))
-        caption = (
-            f"Samples/s, and speed-up over {over} with its 95 % interval over launches. Machine: {machine}."
-        )
-        tables.append(latex.render_table(backend_table(PAPER, rows), caption))
-    return "\n".join(tables)
-
-
 def csv_table(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
     """A line for each row of all machines."""
     return render_csv(list(chain.from_iterable(by_machine.values())), IN_SUMMARY)
@@ -147,7 +126,6 @@ def csv_table(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
 
 FORMATS: dict[str, tuple[str, Callable[[Mapping[str, Sequence[BackendRow]]], str]]] = {
     "markdown": ("for a pull request (the default)", markdown_tables),
-    "latex": ("for a paper; needs the package booktabs", latex_tables),
     "csv": ("tidy, with every figure and its digits", csv_table),
 }
 """The formats of a table, each with its --help and what makes it of the rows of each machine."""
@@ -158,10 +136,9 @@ def figure_parser() -> argparse.ArgumentParser:
     parser = _parser("figure", FIGURE, "bars in place of the usual ones")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="ends in .svg, .pdf or .png")
     what = "what to show; breakdown: where a step's time goes"
-    parser.add_argument("--of", choices=KINDS, default="speedup", help=what)
+    parser.add_argument("--of", choices=["speedup", "memory", "breakdown"], default="speedup", help=what)
     parser.add_argument("--width", default="3.3in", help="such as 3.3in (the default), 84mm, 240pt")
     parser.add_argument("--title", help='in place of its own; "" for none')
-    parser.add_argument("--dark", action="store_true", help="for a dark page or slide")
     return parser
 
 

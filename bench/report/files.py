@@ -12,7 +12,7 @@ RENDERED = Path("rendered")
 """Where reports of this machine alone go (`reports_dir` in conf/config.yaml); git ignores it."""
 
 REPRODUCED = "reproduce"
-OTHERS = ("bench", "fairness")
+OTHERS = ("bench",)
 EVIDENCE = ("methods", "claims")
 """Studies of a machine: what its page answers from first, what else it shows, what is for claims alone."""
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from bench.errors import PASSED, UserError
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
 from bench.report.content.collection import ReportedComparison
-from bench.report.figures.models import plan_model_figure
+from bench.report.figures.models import model_chart
+from bench.report.figures.picture_files import write_figure
+from bench.report.figures.rows import draw_rows
 from bench.statistics.table_values import distinct_text
 
 SETTINGS = (
@@ -42,7 +44,8 @@ def content_of(comparison: ReportedComparison, folder: Path) -> TrackedCompariso
     assert comparison.path is not None, "a comparison that is tracked has a file"
     figure, rows = folder / f"{comparison.stem}.svg", rows_of([comparison])
     with suppress(UserError):  # it has none that may be drawn
-        plan_model_figure([comparison], figure).write()
+        chart, _ = model_chart([comparison])
+        write_figure(figure, lambda: draw_rows(chart))
 
     def cells(columns: Sequence[str]) -> dict[str, object]:
         # MLflow takes no @: pytorch@modern becomes pytorch:modern.

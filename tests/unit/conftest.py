@@ -6,6 +6,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -72,4 +73,4 @@ def _nothing_heavy_was_imported() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _reports_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.report.side_by_side.available_cores", lambda: 1)
+    monkeypatch.setattr("bench.report.build.ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))

@@ -81,14 +81,6 @@ def test_without_its_library_the_full_path_is_refused(tmp_path: Path, environmen
     preflight.check_blas(config)
 
 
-@pytest.mark.parametrize(("reason", "choices"), [("", "full,stock"), ("Intel made it", "stock")])
-def test_a_sweep_takes_the_full_path_where_there_is_one(
-    monkeypatch: pytest.MonkeyPatch, reason: str, choices: str
-) -> None:
-    monkeypatch.setattr(processor, "find_why_full_is_refused", lambda: reason)
-    assert processor.blas_choices_here() == choices
-
-
 def test_the_library_is_built_where_there_is_mkl(tmp_path: Path) -> None:
     [stage] = blas_stages(ROOT, tmp_path, "x86_64")
     assert stage.proof == (MKL_LIBRARY,)

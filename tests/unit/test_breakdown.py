@@ -13,7 +13,7 @@ from bench.machine.environment import hash_environment
 from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.content.notes import certain_parts, coverage, explain
-from bench.report.figures.plan import MOST, not_drawn, planned_figures
+from bench.report.figures.plan import planned_figures
 from bench.results import operator_kinds
 from bench.results.operator_kinds import HOST, Operator, ProfiledRound
 from bench.results.side_files import BREAKDOWN
@@ -251,23 +251,9 @@ def planned(collection: Collection) -> list[str]:
 
 def test_the_figure_is_drawn_for_what_was_profiled(tmp_path: Path) -> None:
     one = reported(tmp_path, BOTH)
-    assert "breakdown-x" in planned(Collection(comparisons=[one]))
+    assert "breakdown" in planned(Collection(comparisons=[one]))
     without = ReportedComparison(stem="x", rows=one.rows)
-    assert "breakdown-x" not in planned(Collection(comparisons=[without]))
-
-
-def test_of_too_many_profiles_those_measured_last_get_figures_and_the_page_says_so(tmp_path: Path) -> None:
-    one, most = reported(tmp_path, BOTH), MOST
-    dated = [
-        replace(one, stem=f"x{day}", rows=one.rows.assign(started_at=f"2026-01-{day:02}T00:00:00"))
-        for day in range(most + 1, 0, -1)
-    ]
-    collection = Collection(comparisons=dated)
-    names = [name for name in planned(collection) if name.startswith("breakdown")]
-    assert names == [f"breakdown-x{day}" for day in range(2, most + 2)]
-    words = f"breakdown: drawn for the comparisons measured last, {most} of {most + 1}"
-    assert words in not_drawn(collection)
-    assert not_drawn(Collection(comparisons=dated[1:])) == []
+    assert "breakdown" not in planned(Collection(comparisons=[without]))
 
 
 @pytest.mark.parametrize(

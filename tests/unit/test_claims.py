@@ -225,7 +225,7 @@ def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
     claim = finding("ort-standalone", ort(1.3))
     (evidence,) = evidence_lines(claim)
     title, _, words = evidence.partition(": ")
-    assert title == "BERT-Tiny, 2 ranks, 2 × accumulated, as installed"
+    assert title == "bert-tiny, 2 ranks, 2 × accumulated, as installed"
     assert words.startswith("ortmodule (ortmodule + adamw_fused + ddp) 1.300× [1.29")
     assert "Example CPU" in evidence
     assert claim.commands == ["make bench"]

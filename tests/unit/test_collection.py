@@ -1,7 +1,5 @@
 """Which comparisons a report may show and average together."""
 
-from dataclasses import replace
-
 from bench.report.content.collection import Collection, ReportedComparison
 from tests.support.factories import ENVIRONMENT, two_backends, with_environment
 from tests.support.result_files import table_of_records
@@ -24,10 +22,3 @@ def test_cpus_that_differ_in_instruction_sets_alone_have_panels_of_their_own() -
     panels = Collection(comparisons=[reported("a"), reported("b", cpu=other), reported("c")]).panels
     assert [[one.stem for one in panel] for panel in panels.values()] == [["a", "c"], ["b"]]
     assert [heading.rpartition("instruction sets ")[2] for heading in panels] == ["avx avx2 fma", "avx2"]
-
-
-def test_fairness_experiments_of_two_cpus_are_apart() -> None:
-    other = ENVIRONMENT["cpu"] | {"family": 8}
-    files = [reported("a"), reported("b", cpu=other)]
-    files = [replace(one, rows=one.rows.assign(study="fairness")) for one in files]
-    assert [len(group) for group in Collection(comparisons=files).fairness_experiments.values()] == [1, 1]

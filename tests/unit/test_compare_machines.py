@@ -84,23 +84,6 @@ def test_nothing_has_changed_is_one_line(checkout: Path, capsys: pytest.CaptureF
     assert (output.out.count("\n"), output.err) == (1, "")
 
 
-def test_a_new_machine_is_shown_beside_the_others_without_a_verdict(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copy_to_a_new_machine(checkout, STEM)
-    assert main([]) == 0
-    output = capsys.readouterr().out
-    lines = output.splitlines()
-    assert len(lines) <= 40
-    assert max(map(len, lines)) <= 100
-    words = " ".join(output.split())
-    for row in ("here: AMD EPYC (family", "Intel Xeon (family", "mean of kinds", "one more machine"):
-        assert row in words
-    assert "1.518×" in words  # of the machine of family 26
-    assert "194, 205" in words  # the rates of matrix products
-    assert "REGRESSION" not in words
-
-
 def put_on_host(path: Path, host: str | None, **slower: float) -> None:
     """Let a results file say on which host it was measured, with backends that are so much slower there."""
     if not path.exists():
@@ -155,34 +138,6 @@ def test_a_new_host_of_a_known_kind_is_compared_with_one_of_its_kind_and_replace
     assert ("REGRESSION" in output) is bool(words)
     assert words or len(output.splitlines()) <= 25
     assert "5.0% between hosts, assumed until 3 pairs of hosts are known" in " ".join(output.split())
-
-
-def test_in_markdown_the_table_has_a_row_for_each_machine(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copy_to_a_new_machine(checkout, FULL_PATH)
-    assert main(["--markdown"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    machines = [line.split(" | ")[0] for line in lines if line.startswith("| ")][2:]
-    assert machines == [
-        "| here: AMD EPYC (family 99, model 9)",
-        "| AMD EPYC (family 25, model 17)",
-        "| AMD EPYC (family 26, model 2)",
-        "| AMD EPYC (family 25, model 1)",
-        "| mean of kinds",
-        "| one more machine",
-    ]
-
-
-def test_without_the_same_comparison_elsewhere_a_sentence_says_so(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = copy_to_a_new_machine(checkout, STEM)
-    rows = csv_files.read(path).assign(blas="other")
-    write_rows(path, rows.to_dict("records"))
-    assert main([]) == 0
-    words = " ".join(capsys.readouterr().out.split())
-    assert f"{UNKNOWN}/reproduce/mine-1234 is new: no other machine has made this comparison." in words
 
 
 def test_machines_of_one_name_are_told_apart_by_their_folders(checkout: Path) -> None:

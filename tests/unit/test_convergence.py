@@ -12,7 +12,7 @@ from bench.errors import UserError
 from bench.machine.environment import hash_environment
 from bench.report.closing_words import answer_with_target
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
-from bench.report.figures import plan, style
+from bench.report.figures import plan
 from bench.report.figures.convergence import draw_convergence
 from bench.results.side_files import HELD_OUT_LOSSES
 from tests.support.factories import ENVIRONMENT, comparison, failed
@@ -268,7 +268,7 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
 
 def test_the_thick_line_is_the_median_over_launches() -> None:
     losses = {"pytorch": [FALLING, ABOVE, SLOWER_FALLING]}
-    _, axes = draw_convergence(reported(losses), style.LIGHT).axes
+    (axes,) = draw_convergence(reported(losses)).axes
     lines = {line.get_label(): line for line in axes.lines}
     assert np.asarray(lines["pytorch"].get_ydata()).tolist() == [5.0, 4.0, 3.5, 2.5]
     assert np.asarray(lines["pytorch"].get_xdata()).tolist() == [0, 10, 20, 30]

@@ -2,15 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from matplotlib.backends.backend_agg import RendererAgg
 
 from bench.report.build import render_report
 from bench.report.figures import style
-from bench.report.figures.rows import Row, RowChart, RowGroup, draw_rows
-from bench.report.figures.sheet import find_ticks, fitted, inches, wrapped
 from bench.report.words import formatting
 from tests.support.factories import comparison, failed
 from tests.support.reports import golden_records, rendered, save, svg_texts
@@ -92,50 +88,3 @@ def test_a_known_backend_looks_the_same_everywhere_and_no_two_of_a_figure_alike(
     assert few["ortmodule"] == many["ortmodule"]
     assert len({colour for colour, _ in few.values()}) == len(names)
     assert len({*many.values()}) == len(many)
-
-
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every text that is measured from now on."""
-    texts: list[str] = []
-    measure = RendererAgg.get_text_width_height_descent
-
-    def record(renderer: RendererAgg, text: str, *arguments: Any) -> Any:
-        texts.append(text)
-        return measure(renderer, text, *arguments)
-
-    monkeypatch.setattr(RendererAgg, "get_text_width_height_descent", record)
-    inches.cache_clear()
-    return texts
-
-
-def test_a_text_far_too_long_is_cut_without_being_measured(measured: list[str]) -> None:
-    fitting = fitted("it failed because " * 100_000, 3, 6)
-    assert fitting.startswith("it failed because")
-    assert fitting.endswith("…")
-    assert 2.3 < inches(fitting, 6) <= 3
-    assert max(map(len, measured)) < 1000
-
-
-def test_no_chart_measures_the_whole_of_a_long_reason(measured: list[str]) -> None:
-    rows = [Row(name="x", reason="it failed because " * length) for length in (1, 10_000)]
-    panels = {"": [RowGroup(rows=rows)]}
-    draw_rows(RowChart(title="", panels=panels, limits=(0, 1), label=""), style.LIGHT)
-    assert max(map(len, measured)) < 2000
-
-
-def test_lines_hold_all_words_and_are_no_wider_than_their_room() -> None:
-    words = "a-name-with-hyphens and_a_very_long_one_without_any_place_to_break_it and more"
-    lines = wrapped(words, 6, 1.0)
-    assert "".join(lines).replace(" ", "") == words.replace(" ", "")
-    assert all(inches(line, 6) <= 1.0 for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("limits", "ticks"),
-    [((0.8, 1.5), [0.8, 1.0, 1.2, 1.4]), ((0.3, 3.2), [0.5, 1, 2]), ((0.04, 50.0), [0.1, 1, 10])],
-)
-def test_ticks_of_ratios_are_round_and_few_and_1_is_among_them(
-    limits: tuple[float, float], ticks: list[float]
-) -> None:
-    assert find_ticks(*limits, 5, logarithmic=True) == pytest.approx(ticks)

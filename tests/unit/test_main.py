@@ -9,7 +9,6 @@ from bench import __main__ as program
 from bench.config.differences import overrides_of
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine import processor
 from bench.measure.plan import preflight
 from bench.measure.plan.preflight import check_packages
 from bench.setup import stacks
@@ -132,24 +131,6 @@ def test_a_sweep_goes_on_after_points_that_are_refused_and_says_why_once(
     assert run("--multirun", "micro_batch=0,4", "seed=1,2") == 2
     assert [config.micro_batch for config in coordinator.configs] == [4, 4]
     assert capfd.readouterr().err == "micro_batch must be at least 1, not 0.\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("choices", "held"), [("full,stock", 8), ("stock", 4)])
-def test_the_fairness_experiment_sweeps_mkls_paths_where_there_are_two(
-    coordinator: FakeCoordinator, run: Run, monkeypatch: pytest.MonkeyPatch, choices: str, held: int
-) -> None:
-    monkeypatch.setattr(processor, "blas_choices_here", lambda: choices)
-    monkeypatch.setattr(preflight, "check_blas", lambda config: None)
-    monkeypatch.setattr(sys, "argv", ["bench", "experiment=fairness"])
-    assert program.main() == 0
-    settings = {
-        (config.device.hold_threads, config.device.allocator, config.device.blas)
-        for config in coordinator.configs
-    }
-    assert len(settings) == len(set(coordinator.stems)) == held
-    assert {blas for *_, blas in settings} == set(choices.split(","))
-    assert {config.study for config in coordinator.configs} == {"fairness"}
 
 
 @pytest.mark.parametrize(

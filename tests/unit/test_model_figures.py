@@ -1,42 +1,30 @@
-"""The figures over many models: legible at every width, with a text alternative, drawn by one command."""
+"""The figures over many models: what stands in them, at every width, drawn by one command."""
 
-import itertools
-import re
 import sys
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any
 
-import numpy as np
 import pytest
 from matplotlib import rc_context
-from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 
+from bench.errors import UserError
 from bench.report import __main__ as command
 from bench.report.build import render_report
 from bench.report.commands import parse_width
 from bench.report.content.collection import ReportedComparison, read_comparison
-from bench.report.content.quantities import MEMORY, SPEEDUP
+from bench.report.content.models import choose_backends, choose_models, choose_one_of_each_model
 from bench.report.figures import style
-from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows
-from bench.report.figures.model_chart import model_chart
-from bench.report.figures.models import describe_set, figure_sets, model_rows, planned_figures
-from bench.report.figures.picture_files import write_figure
-from bench.report.figures.rows import Row, RowChart, RowGroup, draw_rows, ratio_limits
+from bench.report.figures.models import describe_set, figure_sets, model_chart, planned_figures
+from bench.report.figures.rows import RowGroup, draw_rows, ratio_limits
 from bench.report.words.formatting import one_line
-from bench.report.words.titles import spell_model
 from bench.results import csv_files
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
-from tests.support.many_models import ELEVEN, Model, write, write_breakdowns
+from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
 from tests.support.many_models import comparison as of_model
 from tests.support.reports import make_machine, svg_texts
 from tests.support.result_files import table_of_records, write_records
 
-WIDTHS = (2.5, 3.3, 5.4, 6.6, 13.3)
+BY_NAME = {model.name: model for model in ELEVEN}
 
 
 @pytest.fixture(scope="module")
@@ -57,149 +45,228 @@ def eleven(files: Path) -> list[ReportedComparison]:
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of two of them."""
     folder = tmp_path_factory.mktemp("two")
-    models = tuple(model for model in ELEVEN if model.name in ("gpt2", "t5-large"))
+    models = (BY_NAME["gpt2"], BY_NAME["t5-large"])
     write(folder, models)
     write_breakdowns(folder, models)
     return folder
 
 
-@pytest.fixture(scope="module")
-def drawn(eleven: list[ReportedComparison]) -> "Drawn":
-    """Draws the eleven; what was drawn for one test serves the others."""
-
-    @cache
-    def draw_once(draw: Drawer, width: float) -> Figure:
-        with rc_context(style.rc(style.LIGHT)):
-            return draw(eleven, width)
-
-    return draw_once
+def of_name(*names: str) -> list[ReportedComparison]:
+    return [of_model(BY_NAME[name]) for name in names]
 
 
-@pytest.fixture
-def look() -> Iterator[None]:
-    with rc_context(style.rc(style.LIGHT)):
-        yield
+def groups_of(comparisons: list[ReportedComparison], of: str = "speedup") -> list[RowGroup]:
+    chart, _ = model_chart(comparisons, of=of)
+    return [group for groups in chart.panels.values() for group in groups]
 
 
-def of_speed(comparisons: list[ReportedComparison], width: float) -> Figure:
-    rows = model_rows(model_chart(comparisons, SPEEDUP), style.LIGHT, width)
-    return draw_rows(rows, style.LIGHT, width)
+def group_of(comparisons: list[ReportedComparison], name: str, of: str = "speedup") -> RowGroup:
+    return next(group for group in groups_of(comparisons, of) if group.name == name)
 
 
-def of_memory(comparisons: list[ReportedComparison], width: float) -> Figure:
-    rows = model_rows(model_chart(comparisons, MEMORY), style.LIGHT, width)
-    return draw_rows(rows, style.LIGHT, width)
+def made(stem: str, **changes: Any) -> ReportedComparison:
+    """A comparison with a changed environment."""
+    rows = table_of_records(with_environment(two_backends(), **changes))
+    return ReportedComparison(stem=stem, rows=rows)
 
 
-def of_breakdown(comparisons: list[ReportedComparison], width: float) -> Figure:
-    return draw_rows(breakdown_rows(breakdown_chart(comparisons), style.LIGHT), style.LIGHT, width)
+# What a chart holds
 
 
-Drawer = Callable[[list[ReportedComparison], float], Figure]
-Drawn = Callable[[Drawer, float], Figure]
+def test_a_bar_is_the_speed_up_with_its_interval() -> None:
+    factor = 2.718281828459045 ** half_width(BY_NAME["t5-large"])
+    rows = group_of(of_name("t5-large", "gpt2"), "t5-large").rows
+    for row, speed in zip(rows, (1.33, 1.29), strict=True):
+        (bar,) = row.bars
+        assert (bar.start, bar.end) == pytest.approx((1, speed))
+        assert row.interval == pytest.approx((speed / factor, speed * factor))
+        assert row.beside.startswith(f"{speed:.3f}× [")
 
 
-def texts_of(figure: Figure) -> list[Text]:
-    """Every text that is seen, those of ticks and legends too."""
-    if figure.stale:
-        figure.draw_without_rendering()
-        figure.stale = False
-    hidden = {id(label) for axes in figure.axes[1:] for label in axes.yaxis.get_ticklabels(which="both")}
-    texts = cast(list[Text], figure.findobj(Text))
-    return [text for text in texts if text.get_text() and text.get_visible() and id(text) not in hidden]
+def test_what_has_no_number_has_a_reason() -> None:
+    comparisons = [of_model(model) for model in ELEVEN]
+    for name, reasons in (
+        ("bart-large", ["", "oom"]),
+        ("beit-base", ["", "crashed"]),
+        ("swinv2-base", ["diverged", "skipped"]),
+        ("deberta-v2-xxlarge", ["unsupported", "unsupported"]),
+    ):
+        rows = group_of(comparisons, name).rows
+        assert [row.reason for row in rows] == reasons, name
+        assert [not row.bars for row in rows] == [bool(reason) for reason in reasons], name
+    without = of_model(Model(name="m", task="masked-lm", speed={"pytorch": "oom", "ortmodule": 1.2}))
+    assert group_of([without], "m").rows[0].reason == "the reference pytorch is oom"
+    lone = of_model(Model(name="m", task="masked-lm", speed={"pytorch": 1.0, "ortmodule": 1.2}))
+    assert [row.reason for row in group_of([lone, *of_name("gpt2")], "m").rows] == ["", "not measured"]
 
 
-def assert_legible(figure: Figure) -> None:
-    """No text overlaps another one, leaves the sheet or is smaller than 6 points."""
-    width, height = figure.get_size_inches()
-    figure.set_dpi(300)
-    renderer = RendererAgg(1, 1, 300)
-    texts = texts_of(figure)
-    placed = [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
-    for words, box in placed:
-        assert box.x0 >= -6, words
-        assert box.x1 <= 300 * width + 6, words
-        assert box.y0 >= -1, words
-        assert box.y1 <= 300 * height + 1, words
-    slack = 4  # dots of 300 to an inch: ascenders of a line may reach into the descenders of the one above
-    for (one, first), (other, second) in itertools.combinations(placed, 2):
-        across = min(first.x1, second.x1) - max(first.x0, second.x0)
-        down = min(first.y1, second.y1) - max(first.y0, second.y0)
-        assert across <= slack or down <= slack, f"{one!r} overlaps {other!r}"
-    assert min(float(text.get_fontsize()) for text in texts) >= 6
+def test_the_best_pytorch_is_the_fastest_row_and_1_where_that_is_the_reference() -> None:
+    slow = Model(name="m", task="masked-lm", speed={"pytorch": 1.0, "pytorch_best": 0.9, "ortmodule": 1.2})
+    comparisons = [of_model(slow), *of_name("gpt2")]
+    assert group_of(comparisons, "m").best == 1.0
+    assert group_of(comparisons, "gpt2").best == pytest.approx(1.05)
 
 
-@pytest.mark.usefixtures("look")
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("draw", [of_speed, of_memory, of_breakdown])
-def test_every_text_is_legible_at_every_width(drawn: Drawn, draw: Drawer, width: float) -> None:
-    assert_legible(drawn(draw, width))
+def test_memory_is_the_ratio_of_peaks_and_has_no_interval() -> None:
+    rows = group_of(of_name("gpt2"), "gpt2", "memory").rows
+    assert [row.bars[0].end for row in rows] == pytest.approx([1.04, 0.71])
+    assert not any(row.interval for row in rows)
 
 
-@pytest.mark.usefixtures("look")
-@pytest.mark.parametrize("width", [3.3, 10.0])
-def test_long_names_reasons_and_several_machines_are_legible(width: float) -> None:
-    long = comparison({"pytorch": [[2.0], [2.0]], "a_backend_with_a_rather_long_name": [[1.5], [1.6]]})
-    other = with_environment(two_backends(), cpu=ENVIRONMENT["cpu"] | {"family": 8})
-    shrunk = comparison(
-        {"pytorch": [[2.0], [2.0]], "ortmodule": [[1.0], [1e120]]},
-        workload=workload(model="a-model-that-has-a-very-long-name", size="mini", precision="bf16"),
+def test_the_fastest_comes_first_whatever_is_shown() -> None:
+    comparisons = [of_model(model) for model in ELEVEN]
+    names = [group.name for group in groups_of(comparisons)]
+    assert names[:3] == ["t5-large", "roberta-large", "bart-large"]
+    assert [group.name for group in groups_of(comparisons, "memory")] == names
+
+
+def test_machines_and_references_have_panels_of_their_own() -> None:
+    chart, _ = model_chart([made("a"), made("b", cpu=ENVIRONMENT["cpu"] | {"family": 8})])
+    assert ["family 7" in heading for heading in chart.panels] == [True, False]
+    records = comparison(
+        {"pytorch_fused": [[2.0], [2.0]], "ortmodule": [[1.6], [1.6]]}, reference="pytorch_fused"
     )
-    tables = [table_of_records(records) for records in (long, other, shrunk)]
-    comparisons = [
-        ReportedComparison(stem=f"bert-tiny-cpux2-{'x' * 80}{number}", rows=rows)
-        for number, rows in enumerate([*tables, tables[0]])
-    ]
-    assert_legible(of_speed(comparisons, width))
+    chart, _ = model_chart([made("a"), ReportedComparison(stem="b", rows=table_of_records(records))])
+    assert [heading.rpartition("; over ")[2] for heading in chart.panels] == ["pytorch", "pytorch_fused"]
 
 
-@pytest.mark.usefixtures("look")
-@pytest.mark.parametrize("width", WIDTHS)
-def test_no_status_covers_a_mark(drawn: Drawn, width: float) -> None:
-    figure = drawn(of_speed, width)
-    renderer = RendererAgg(1, 1, figure.dpi)
-    statuses = [text for text in texts_of(figure) if text.get_fontstyle() == "italic"]
-    assert len(statuses) == 6
-    lines = [line for axes in figure.axes[1:] for line in axes.lines if line.get_zorder() >= 5]
-    assert len(lines) > 20
-    for text in statuses:
-        box = text.get_window_extent(renderer)
-        for mark in lines:
-            across = mark.get_transform()
-            (left, first), (right, last) = across.transform(np.asarray(mark.get_xydata())[[0, -1]])
-            beside = max(left, right) < box.x0 or min(left, right) > box.x1
-            assert beside or max(first, last) < box.y0 or min(first, last) > box.y1, text.get_text()
+def test_two_workloads_of_a_model_are_told_apart_and_its_shrinking_is_named() -> None:
+    def of(stem: str, *overrides: str, **changes: Any) -> ReportedComparison:
+        seconds = {"pytorch": [[2.0]], "ortmodule": [[1.6]]}
+        made = comparison(seconds, workload=workload(**changes), overrides=overrides)
+        return ReportedComparison(stem=stem, rows=table_of_records(made))
+
+    for other, names in (
+        (of("b", seq_len=64), {"bert-tiny, length 128", "bert-tiny, length 64"}),
+        (of("b", "experiment=stacks"), {"bert-tiny", "bert-tiny, experiment=stacks"}),
+        (of("b", size="mini"), {"bert-tiny", "bert-tiny, mini"}),
+        (of("b", model="gpt2", precision="bf16"), {"bert-tiny, fp32", "gpt2, bf16"}),
+    ):
+        assert {group.name for group in groups_of([of("a"), other])} == names
 
 
-@pytest.mark.usefixtures("look")
-def test_the_overlap_of_two_texts_would_be_seen() -> None:
-    figure = of_speed([of_model(ELEVEN[0])], 3.3)
-    first = texts_of(figure)[0]
-    figure.axes[0].text(*first.get_position(), "on top of it", va="center_baseline")
-    with pytest.raises(AssertionError, match="overlaps"):
-        assert_legible(figure)
+def test_a_model_with_fewer_layers_says_so() -> None:
+    one = of_model(Model(name="bert-large", task="masked-lm", size="layers:6", speed={"pytorch": 1.0}))
+    unknown = one.rows.assign(layers=None, published_layers=None)
+    assert ReportedComparison(stem="x", rows=unknown).label == "bert-large, layers:6"
+    rows = one.rows.assign(layers=6, published_layers=24)
+    assert ReportedComparison(stem="x", rows=rows).label == "bert-large, 6 of 24 layers"
 
 
-@pytest.mark.usefixtures("look")
-def test_the_figure_shows_every_number_status_and_group(drawn: Drawn) -> None:
-    words = [text.get_text() for text in texts_of(drawn(of_speed, 3.3))]
-    for model in ELEVEN:
-        assert model.name in words
-    for shown in ("1.33×", "0.80×", "0.77×", "0.95×", "out of memory", "crashed", "diverged", "skipped"):
-        assert shown in words
-    assert words.count("unsupported") == 2
-    for group in ("text encoders", "decoders", "encoder-decoders", "vision", "speech"):
-        assert group in words
-    for entry in ("95 % interval", "best PyTorch", "published, other hardware"):
-        assert entry in words
-    assert "← slower · speed-up over pytorch (×, logarithmic) · faster →" in words
-    assert "1" in words
+def test_what_is_no_result_is_left_out_by_name() -> None:
+    (gpt2,) = of_name("gpt2")
+    loose = ReportedComparison(stem="loose", rows=gpt2.rows.assign(allocator="system"))
+    parity = Model(name="m", task="masked-lm", speed={"pytorch": "untimed", "ortmodule": "unsupported"})
+    chart, left_out = model_chart([loose, of_model(parity), *of_name("t5-large")])
+    assert [group.name for groups in chart.panels.values() for group in groups] == ["t5-large"]
+    assert [sentence.split(" is left out")[0] for sentence in left_out] == ["loose", "m-cpux2"]
+    with pytest.raises(UserError, match="no comparison to show"):
+        model_chart([loose])
 
 
-@pytest.mark.usefixtures("look")
-def test_intervals_are_written_where_there_is_room(drawn: Drawn) -> None:
-    words = [text.get_text() for text in texts_of(drawn(of_speed, 13.3))]
-    assert "0.800× [0.792, 0.808]" in words
+def test_a_wrong_name_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        UserError, match="no comparison has the backend x; choose of ortmodule, ortmodule_zero1"
+    ):
+        choose_backends(of_name("gpt2"), ["x"])
+    with pytest.raises(UserError, match="pytorch is the reference"):
+        choose_backends(of_name("gpt2"), ["pytorch"])
+    with pytest.raises(UserError, match="no comparison is of the model x; choose of gpt2, t5-large"):
+        choose_models(of_name("gpt2", "t5-large"), ["x"])
+
+
+def test_without_the_usual_backends_all_are_shown() -> None:
+    modern = Model(name="m", task="masked-lm", speed={"pytorch": 1.0, "compile": 1.2, "pytorch_zero1": 0.9})
+    assert choose_backends([of_model(modern)], []) == ["compile", "pytorch_zero1"]
+
+
+def test_of_several_comparisons_of_a_workload_one_stands_for_all() -> None:
+    rows = of_name("gpt2")[0].rows
+    few = rows[rows["backend"] != "ortmodule_zero1"]
+    later = rows.assign(started_at="2026-11-30T00:00:00Z")
+    one = later[later["launch"] == 1]
+    untimed = one["backend"] == "ortmodule_zero1"
+    one = one.assign(launch=one["launch"].mask(untimed, 0), round=one["round"].mask(untimed))
+    tables = {
+        "b": few.assign(overrides="[]"),
+        "one-launch": one.assign(overrides="[]"),
+        "short": rows.assign(overrides='["seed=1", "micro_batch=4"]'),
+        "a-long-name": rows.assign(overrides='["seed=1"]'),
+        "another-long-name": later.assign(overrides='["seed=2"]'),
+        "c-measured-with-it": later.assign(overrides='["seed=2"]'),
+    }
+    given = [ReportedComparison(stem=stem, rows=mine) for stem, mine in tables.items()]
+    assert [one.stem for one in choose_one_of_each_model(given)] == ["another-long-name"]
+
+
+def test_the_caption_names_machine_workload_interval_and_what_it_leaves_out() -> None:
+    chart, _ = model_chart([of_model(model) for model in ELEVEN])
+    for words in (
+        "Whiskers: 95 % interval over launches.",
+        "Machine: AMD EPYC, 2 cores, 2 ranks, as installed.",
+        "Workload: batch 8 × 2, length 64, fp32, 3 launches.",
+        "the fastest PyTorch of the same comparison (pytorch_best)",
+    ):
+        assert words in chart.caption
+    lone = table_of_records(comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.6, 1.5]]}))
+    chart, _ = model_chart([ReportedComparison(stem="x", rows=lone)])
+    assert "Single launch: the variation between launches is not in the interval" in chart.caption
+
+
+# Where a step's time goes
+
+
+def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
+    profiled = [read_comparison(path) for path in csv_files.list_files(two)]
+    chart, left_out = model_chart([*profiled, *of_name("bert-large")], of="breakdown")
+    assert left_out == ["bert-large-cpux2 is left out: its reference was not profiled and timed"]
+    (panel,) = chart.panels.values()
+    rows = {row.name: row for row in panel[0].rows}
+    assert list(rows) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
+    for name, speed in (("pytorch", 1.0), ("pytorch_best", 1.05), ("ortmodule", 0.8)):
+        parts = {bar.look: bar.end - bar.start for bar in rows[name].bars}
+        assert list(rows[name].marks[0].values) == pytest.approx([1 / speed])
+        assert parts[style.KINDS["optimizer"]] == pytest.approx(PARTS["optimizer"] / speed, rel=1e-5)
+        assert parts[style.KINDS["not in the profile"]] == pytest.approx(0.02 / speed, rel=1e-4)
+    with pytest.raises(UserError, match=r"measure\.explain=true"):
+        model_chart(of_name("t5-large"), of="breakdown")
+
+
+def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_says_so(
+    eleven: list[ReportedComparison],
+) -> None:
+    rows = {row.name: row for group in groups_of(eleven, "breakdown") for row in group.rows}
+    assert (rows["ortmodule_zero1"].bars, rows["ortmodule_zero1"].reason) == (
+        [],
+        "profile too far from the timed step",
+    )
+    assert rows["ortmodule"].bars
+
+
+# The drawing
+
+
+@pytest.mark.parametrize("width", [2.5, 3.3, 6.6, 13.3])
+@pytest.mark.parametrize("of", ["speedup", "memory", "breakdown"])
+def test_everything_lies_on_the_sheet_at_every_width(
+    eleven: list[ReportedComparison], of: str, width: float
+) -> None:
+    chart, _ = model_chart(eleven, of=of, width=width)
+    with rc_context(style.RC):
+        figure = draw_rows(chart, width)
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()
+    assert box.x0 > -0.1
+    assert box.x1 < width + 0.1
+    assert box.y0 > -0.1
+    assert box.y1 < figure.get_figheight() + 0.1
+    assert all(axes.get_position().width > 0.2 for axes in figure.axes), "there is room for bars"
+
+
+def test_an_endless_interval_does_not_squeeze_the_bars() -> None:
+    low, high = ratio_limits([0.8, 1.3], [0.7, float("inf"), 0.0])
+    assert 0.5 < low < 0.7
+    assert 1.3 * 1.5 < high < 2.2
 
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
@@ -210,7 +277,7 @@ def test_the_command_writes_each_format_the_same_way_each_time(
     for path in (first, second):
         assert command.main(["figure", str(two), "--out", str(path)]) == 0
     assert first.read_bytes() == second.read_bytes()
-    begins = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[ending]
+    begins = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[ending]
     assert first.read_bytes().startswith(begins)
     printed = capsys.readouterr().out
     assert printed.startswith("Caption: Bars: samples/s over that of pytorch. Whiskers: 95 % interval")
@@ -220,39 +287,23 @@ def test_the_command_writes_each_format_the_same_way_each_time(
         assert b"/CIDFontType2" in first.read_bytes()
 
 
-def test_the_svg_has_a_text_alternative_the_width_and_the_theme_that_were_asked_for(
+def test_the_svg_has_the_width_title_models_and_backends_that_were_asked_for(
     two: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.svg"
-    options = ["--width", "84mm", "--title", "A & B", "--dark", "--backends", "ortmodule"]
-    options += ["--models", "t5-large"]
+    options = ["--width", "84mm", "--title", "A & B", "--backends", "ortmodule", "--models", "t5-large"]
     assert command.main(["figure", str(two), "--out", str(path), *options]) == 0
-    root = ElementTree.parse(path).getroot()
-    name = "{http://www.w3.org/2000/svg}"
-    assert root.get("role") == "img"
-    assert root.findtext(f"{name}title") == "A & B"
-    described = root.findtext(f"{name}desc") or ""
-    assert "t5-large: ortmodule 1.330×" in described
-    assert "ortmodule_zero1" not in re.sub(r"Caption.*", "", described)
-    assert "gpt2" not in described, "it was not asked for"
-    assert float((root.get("width") or "").removesuffix("pt")) == pytest.approx(84 / 25.4 * 72, abs=0.01)
-    assert style.DARK.ground.lower() in path.read_text().lower()
+    assert f'width="{84 / 25.4 * 72:.3f}' in path.read_text()
     texts = svg_texts(path)
-    assert "A & B" in texts
-    assert not any(words.startswith("Bars:") for words in texts)
+    assert {"A & B", "ortmodule", "t5-large", "1.330×"} <= {*texts}
+    assert {"gpt2", "ortmodule_zero1"}.isdisjoint(texts)
 
 
 @pytest.mark.parametrize("of", ["memory", "breakdown"])
 def test_memory_and_breakdown_are_drawn_by_the_same_command(two: Path, tmp_path: Path, of: str) -> None:
     path = tmp_path / "x.svg"
     assert command.main(["figure", str(two), "--out", str(path), "--of", of, "--title", ""]) == 0
-    assert {"memory": "0.71×", "breakdown": "matrix products"}[of] in " ".join(svg_texts(path))
-
-
-def test_in_a_column_of_a_paper_backends_are_named_in_full(drawn: Drawn) -> None:
-    words = {text.get_text() for text in texts_of(drawn(of_breakdown, 3.3))}
-    assert {"pytorch", "ortmodule", "ortmodule_zero1"} <= words
-    assert any(text.startswith("profile too") for text in words), "where ortmodule_zero1 would have a bar"
+    assert {"memory": "0.710×", "breakdown": "matrix products"}[of] in " ".join(svg_texts(path))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +317,6 @@ def test_in_a_column_of_a_paper_backends_are_named_in_full(drawn: Drawn) -> None
         ),
         (["--out", "x.svg", "--models", "bert"], "no comparison is of the model bert; choose of gpt2,"),
         (["--out", "x.svg", "--backends", "ort"], "no comparison has the backend ort; choose of ortmodule,"),
-        (["--out", "x.svg", "--of", "energy"], "none of these comparisons knows its energy;"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_status_2(
@@ -277,22 +327,6 @@ def test_a_mistake_is_one_sentence_and_status_2(
     assert printed.err.startswith(sentence)
     assert printed.err.count("\n") == 1
     assert printed.out == ""
-
-
-@pytest.mark.parametrize("option", ["--out=x.jpg", "--width=wide"])
-def test_a_figure_that_cannot_be_is_refused_before_results_are_read(option: str) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bench.report.commands.read_results", lambda _: pytest.fail("read"))
-        assert command.main(["figure", "results", "--out=x.svg", option]) == 2
-
-
-def test_a_long_detail_of_a_name_is_broken_into_lines(tmp_path: Path) -> None:
-    words = "batch 4 × 2, length 128, bf16, checkpointing, real data"
-    group = RowGroup(name="bert", detail=words, rows=[Row(bars=[])])
-    chart = RowChart(title="", panels={"": [group]}, limits=(0.5, 2), label="")
-    path = tmp_path / "x.svg"
-    write_figure(path, lambda theme: draw_rows(chart, theme, 3.3))
-    assert words in " ".join(svg_texts(path))
 
 
 def test_a_damaged_file_stops_no_other_and_status_is_2(
@@ -323,15 +357,7 @@ def test_any_name_is_drawn_as_it_is(tmp_path: Path, name: str, recwarn: pytest.W
     assert not recwarn.list
 
 
-def test_an_endless_interval_does_not_squeeze_the_bars() -> None:
-    low, high = ratio_limits([0.8, 1.3], [0.7, float("inf"), 0.0])
-    assert 0.5 < low < 0.7
-    assert 1.3 * 1.5 < high < 2.2
-
-
-def test_a_report_draws_every_study_with_several_models_the_reproduction_first(
-    files: Path, tmp_path: Path
-) -> None:
+def test_a_report_draws_every_study_with_several_models_the_reproduction_first(tmp_path: Path) -> None:
     machine, reports = make_machine(tmp_path / "2-cores-epyc"), tmp_path / "reports"
     write(machine / "reproduce", ELEVEN[:3])
     write(
@@ -349,14 +375,13 @@ def test_a_report_draws_every_study_with_several_models_the_reproduction_first(
 
 def test_a_single_model_gets_no_figure_of_many(tmp_path: Path) -> None:
     assert planned_figures(figure_sets([[of_model(ELEVEN[0])]]), tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:
     families = [[of_model(name) for name in ELEVEN[:3]], [of_model(name) for name in ELEVEN[3:5]]]
     first, second = map(describe_set, figure_sets(families))
-    assert first.endswith(f": {spell_model(families[0][0].label)} and 2 others")
-    assert second.endswith(f": {' and '.join(spell_model(one.label) for one in families[1])}")
+    assert first.endswith(f": {families[0][0].label} and 2 others")
+    assert second.endswith(f": {' and '.join(one.label for one in families[1])}")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["figure", "--help"], ["table", "--help"]])

@@ -64,16 +64,6 @@ def test_equal_or_unknown_rates_are_no_warning(rates: tuple[float | None, float 
     assert said(rows(*rates)) == []
 
 
-def test_training_that_was_faster_than_the_products_before_it_is_named() -> None:
-    table = rows(100, 100)
-    table["model_flops_per_s"] = 2e11
-    table.loc[0, "limit_flops_per_s"] = np.nan
-    assert said(table) == [
-        "training was faster than the matrix products timed before it, in 1 of 2 blocks (pytorch): their "
-        "share of the limit is left out; measure again while nothing else has the cores"
-    ]
-
-
 def test_the_products_of_another_precision_than_the_reference_s_warn_of_nothing() -> None:
     table = rows(100, 100)
     table["model_flops_per_s"] = 2e11

@@ -25,14 +25,13 @@ from tests.support.reports import (
     page_of,
     printed,
     render_comparison,
-    rendered,
     save,
     section_of,
 )
 from tests.support.result_files import table_of_records, write_records
 
 GOLDEN = """
-<details><summary>BERT-Tiny, 2 ranks, 2 × accumulated, as installed</summary>
+<details><summary>bert-tiny, 2 ranks, 2 × accumulated, as installed</summary>
 
 | backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | \
 optimizer state MiB/rank | set-up s | first step s | break-even steps | loss difference | status |
@@ -127,11 +126,8 @@ def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) ->
 
 
 def test_warnings_stand_below_the_table_with_their_remedy() -> None:
-    rows = table_of_records(comparison({"pytorch": [[2.4, 2.0, 2.0, 2.0]] * 3}))
-    warning = (
-        "warning: pytorch: the first round of a launch is 18.2 % slower than its others; "
-        "raise measure.warmup_steps"
-    )
+    rows = table_of_records(comparison({"pytorch": [[2.0], [2.1], [2.3], [2.2]]}))
+    warning = "warning: pytorch: launches differ by 6.0 % SD; measure more launches or set measure.until"
     assert f"- {escaped(warning)}" in render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
     console = Console(width=100, file=io.StringIO())
     console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))
@@ -212,17 +208,6 @@ def test_a_memory_limit_tells_comparisons_at_equal_batch_apart() -> None:
     )
     assert "memory limit 4.5 GiB per backend" in describe.workload(limited)
     assert "memory" not in describe.workload(free)
-
-
-@pytest.mark.parametrize("seconds", [2.5, 2.0, 1.6], ids=["slower", "as fast", "faster"])
-def test_no_line_of_the_answer_claims_more_than_its_count(tmp_path: Path, seconds: float) -> None:
-    records = comparison({"pytorch": [[2.0]] * 3, "ortmodule": [[seconds]] * 3})
-    rendered(tmp_path, records)
-    for page in ("index.md", "index.html"):
-        lines = re.sub("<[^>]*>", "", (tmp_path / "reports" / page).read_text(encoding="utf-8")).splitlines()
-        about_speed = [line for line in lines if line.startswith("ONNX Runtime is faster")]
-        assert not [line for line in about_speed if " of 1 model" not in line], "a line is read by itself"
-        assert any(f"{int(seconds < 2)} of 1 model" in line for line in lines)
 
 
 # The terminal

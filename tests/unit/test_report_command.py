@@ -55,7 +55,7 @@ def test_every_row_links_to_its_comparison_and_those_of_the_same_workload_are_to
         save(tmp_path, golden_records(), stem)
     render_report(tmp_path / "results", tmp_path / "reports")
     page = (tmp_path / "reports" / "index.html").read_text(encoding="utf-8")
-    title = "BERT-Tiny, 2 ranks, 2 × accumulated, as installed, file bert-tiny-cpux2"
+    title = "bert-tiny, 2 ranks, 2 × accumulated, as installed, file bert-tiny-cpux2"
     for ending in ("", "-stacks"):
         link = f'<a href="#bert-tiny-cpux2{ending}">{title}{ending}</a>'
         assert page.count(f'<td class="words">{link}</td>') == 3
@@ -89,7 +89,7 @@ def test_what_is_committed_is_small_and_a_machine_s_and_the_rest_is_rendered_els
         assert "faster" in section_of(page, anchor)
     assert "](support.md)" in page
     line, *_ = [one for one in (out / "index.md").read_text(encoding="utf-8").splitlines() if "mine" in one]
-    assert "](mine/index.md) | **1 of 1 model** (" in line
+    assert "](mine/index.md) | **1 of 1** (" in line
 
 
 def test_what_make_bench_renders_is_ignored_by_git() -> None:

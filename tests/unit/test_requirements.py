@@ -32,16 +32,6 @@ def test_every_requirement_is_pinned_and_names_no_place(stack: str, device: str,
         assert "://" not in path.read_text()
 
 
-def test_comparing_installs_a_few_packages_in_the_versions_of_the_default_stack() -> None:
-    stack, few = (
-        [line.split("#")[0].strip() for line in (ROOT / "requirements" / name).read_text().splitlines()]
-        for name in ("ort-cpu.txt", "compare.txt")
-    )
-    packages = [line for line in few if line]
-    assert 5 < len(packages) < 20
-    assert set(packages) <= set(stack)
-
-
 @pytest.mark.parametrize(("stack", "device"), [("ort", "cuda"), ("modern", "cpu"), ("modern", "cuda")])
 def test_torch_comes_first_and_with_all_that_its_build_asks_for(stack: str, device: str) -> None:
     """The file of requirements leaves CUDA's libraries out, which differ from build to build."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis.steadiness.warnings import SteadinessWarning, distance_of_two_clusters, find_warnings
+from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.records import Record
 from tests.support.factories import MIB, block, comparison, record, sample
@@ -67,34 +67,17 @@ def test_ordinary_noise_seldom_warns() -> None:
     assert sum(bool(kinds(records)) for records in noisy) <= 5
 
 
-def test_every_warning_says_what_was_seen_and_what_to_do() -> None:
-    (warning,) = found(launches(*[[2.2, 2.0, 2.01, 2.0, 2.0, 2.01]] * 3))
-    assert str(warning) == (
-        "pytorch: the first round of a launch is 9.3 % slower than its others; raise measure.warmup_steps"
-    )
-
-
 def test_a_launch_that_slows_down_drifts() -> None:
-    assert kinds(launches(*[[2.0, 2.0, 2.04, 2.08, 2.12, 2.16]] * 3)) == ["drift"]
     (warning,) = found(launches(*[[2.0, 2.0, 2.04, 2.08, 2.12, 2.16]] * 3))
-    assert "7.7 % slower" in warning.reason
+    assert str(warning) == (
+        "pytorch: becomes 7.7 % slower from the second round of a launch to its last; let the machine cool "
+        "down or warm up, and measure more launches of fewer rounds"
+    )
 
 
 def test_drifts_in_opposite_directions_are_noise() -> None:
     up, down = [2.0, 2.0, 2.04, 2.08, 2.12, 2.16], [2.16, 2.16, 2.12, 2.08, 2.04, 2.0]
     assert "drift" not in kinds(launches(up, down, up, down))
-
-
-def test_blocks_of_two_kinds_are_bimodal() -> None:
-    two = [2.0, 2.4, 2.0, 2.4, 2.4, 2.0]
-    warning = next(one for one in found(launches(two, two[::-1], two)) if one.kind == "bimodal")
-    assert "18.2 % apart" in warning.reason
-
-
-def test_blocks_that_scatter_have_a_wide_spread() -> None:
-    random = np.random.default_rng(1)
-    wide = np.exp(random.normal(np.log(2), 0.09, (4, 6))).tolist()
-    assert "wide spread" in kinds(launches(*wide))
 
 
 def test_launches_that_differ_are_named() -> None:
@@ -218,12 +201,3 @@ def test_a_loader_that_ranks_wait_for_is_named_with_the_setting_that_helps(
         (warning,) = found(records)
         assert "waited 20.0 % of the time for batches" in warning.reason
         assert "raise data.workers" in warning.remedy
-
-
-def test_two_kinds_of_blocks_are_two_tight_clusters() -> None:
-    apart = np.array([0.0, 0.001, 0.002, 0.1, 0.101, 0.102])
-    assert distance_of_two_clusters(apart) == pytest.approx(0.1)
-    assert distance_of_two_clusters(np.linspace(0, 0.1, 12)) is None
-    assert distance_of_two_clusters(apart * 0.1) is None, "too close to matter"
-    assert distance_of_two_clusters(np.array([0.0, 0.0, 0.0, 0.1])) is None, "one outlier is no cluster"
-    assert distance_of_two_clusters(np.zeros(12)) is None

@@ -1,4 +1,4 @@
-"""One row for each model and backend: summary.csv, Markdown and LaTeX, against hand-made data."""
+"""One row for each model and backend: summary.csv and Markdown, against hand-made data."""
 
 import csv
 import io
@@ -9,12 +9,10 @@ import pytest
 
 from bench.report import __main__ as command
 from bench.report.build import render_report
-from bench.report.commands import latex_tables, markdown_tables
+from bench.report.commands import markdown_tables
 from bench.report.content.backend_columns import IN_SUMMARY, BackendRow, rows_of
-from bench.report.content.blocks import table, text_column
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import panels_of
-from bench.report.render import latex
 from bench.report.render.csv import render_csv
 from tests.support.factories import comparison, failed
 from tests.support.many_models import ELEVEN, Model, half_width, write
@@ -59,12 +57,7 @@ def test_summary_csv_has_every_figure_with_its_interval() -> None:
         "layers": "2",  # of the file that the figures are put into
         "task": "translation",
     }
-    said |= {
-        "modality": "encoder-decoders",
-        "status": "ok",
-        "controlled": "1",
-        "file": "bart-large-cpux2.csv",
-    }
+    said |= {"status": "ok", "controlled": "1", "file": "bart-large-cpux2.csv"}
     assert {name: ort[name] for name in said} == said
     assert ort["machine"] == "AMD EPYC, 2 cores, 2 ranks, as installed"
     assert ort["workload"] == "translation, batch 8 × 2, length 64, fp32"
@@ -121,43 +114,6 @@ def test_several_comparisons_of_a_model_are_told_apart_by_workload_and_overrides
     assert lines[-3:] == [f"- bert-tiny, {end}, x: no memory" for end in ends]
 
 
-def test_the_latex_table_is_for_booktabs_and_escaped() -> None:
-    records = [
-        *comparison({"pytorch": [[2.0], [2.0]], "a_b&c%d#e$f": [[1.6], [1.6]]}),
-        failed("x{y}", "oom", "no memory"),
-    ]
-    text = latex_tables(by_machine(ReportedComparison(stem="x", rows=table_of_records(records))))
-    lines = [line.strip() for line in text.splitlines()]
-    assert lines[2] == r"\begin{tabular}{llrrlrrr}"
-    for rule in (r"\toprule", r"\midrule", r"\bottomrule"):
-        assert rule in lines
-    assert lines[7].startswith(
-        r"bert-tiny & a\_b\&c\%d\#e\$f & 100.0 & 1.250$\times$ [1.250, 1.250] & faster & "
-    )
-    assert lines[8] == r"bert-tiny & x\{y\} & -- & oom & -- & -- & -- & -- \\"
-    assert all(line.endswith(r"\\") for line in (*lines[4:5], *lines[6:9]))
-    assert r"95 \% interval over launches. Machine: Example CPU" in text
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\\input{x}", r"\textbackslash{}input\{x\}"),
-        ("a~b^c", r"a\textasciitilde{}b\textasciicircum{}c"),
-        ("1 < 2 | 3 > 2", r"1 \textless{} 2 \textbar{} 3 \textgreater{} 2"),
-        ("two\nlines", "two lines"),
-        ("± – … −", r"$\pm$ -- \ldots{} $-$"),
-    ],
-)
-def test_every_special_sign_of_latex_is_shown_as_it_is(text: str, shown: str) -> None:
-    assert latex.escaped(text) == shown
-
-
-def test_a_cell_that_begins_with_a_bracket_is_no_option_of_the_line_before() -> None:
-    text = latex.render_table(table(["[1]", "x"], [text_column("a", lambda cell: cell)]), caption="")
-    assert r"    {}[1] \\" in text.splitlines()
-
-
 def test_the_command_prints_or_writes_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "results", ELEVEN[:2])
     given = ["table", str(tmp_path / "results")]
@@ -166,9 +122,9 @@ def test_the_command_prints_or_writes_each_format(tmp_path: Path, capsys: pytest
     assert printed.count("| bert-large | ") == 2  # the reference stays
     assert "ortmodule_zero1" not in printed
     assert "roberta" not in printed
-    out = tmp_path / "table.tex"
-    assert command.main([*given, "--latex", "--out", str(out)]) == 0
-    assert out.read_text(encoding="utf-8").startswith(r"\begin{table}")
+    out = tmp_path / "table.md"
+    assert command.main([*given, "--out", str(out)]) == 0
+    assert out.read_text(encoding="utf-8").startswith("**AMD EPYC")
     assert capsys.readouterr().out == f"wrote {out}\n"
     assert command.main([*given, "--csv"]) == 0
     assert capsys.readouterr().out.count("\n") == 9

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from bench.machine.processor import INTEL
@@ -49,16 +48,6 @@ def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
     return rates
 
 
-def is_held_back_by_mkl(rows: pd.DataFrame) -> bool:
-    """Whether PyTorch multiplies more slowly than ONNX Runtime for the path that MKL takes on this CPU."""
-    return any(
-        rates.torch is not None
-        and rates.onnxruntime is not None
-        and rates.onnxruntime > (1 + LEAST_DIFFERENCE) * rates.torch
-        for rates in rates_by_stack(rows)[:1]
-    ) and _mkl_may_hold_back(rows)
-
-
 def warn_of_difference(rows: pd.DataFrame) -> Warnings:
     """What the difference of two libraries' matrix products explains."""
     for rates in rates_by_stack(rows)[:1]:
@@ -92,22 +81,3 @@ def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
     # MKL exists for x86 alone, all of whose CPUs of the last fifteen years know AVX.
     sets = [environment_entry(environment, "cpu", "instruction_sets") or () for environment in environments]
     return not vendors & {None, INTEL} and all("avx" in known for known in sets)
-
-
-def warn_of_low_limit(rows: pd.DataFrame) -> Warnings:
-    """A block that reached more than the limit has no limit in its row, though products were timed.
-
-    Only at the reference's precision: files once had its limit beside every other one, too.
-    """
-    cells = at_reference_precision(ColumnArrays(rows))
-    valid = cells.where(cells["status"] == "ok")
-    timed = ~np.isnan(valid["torch_matmul_flops_per_s"]) | ~np.isnan(valid["ort_matmul_flops_per_s"])
-    above = timed & ~np.isnan(valid["model_flops_per_s"]) & np.isnan(valid["limit_flops_per_s"])
-    if above.any():
-        names = ", ".join(dict.fromkeys(map(str, valid["backend"][above])))
-        yield (
-            "limit",
-            f"training was faster than the matrix products timed before it, in {int(above.sum())} of "
-            f"{len(valid)} blocks ({names}): their share of the limit is left out",
-            "measure again while nothing else has the cores",
-        )

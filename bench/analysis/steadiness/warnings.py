@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from bench.analysis.steadiness.products import Warnings, warn_of_difference, warn_of_low_limit
+from bench.analysis.steadiness.products import Warnings, warn_of_difference
 from bench.config.choices import LOSS_TOLERANCE, OTHER_UPDATES
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
@@ -23,8 +22,6 @@ from bench.statistics.table_values import by_key, latest_overrides
 DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
 
-SLOW_FIRST_ROUND = 0.03  # slowness of a launch's first round against its others
-SPREAD = 0.05  # standard deviation of the log throughput of blocks within a launch
 LAUNCH_SPREAD = 0.03  # standard deviation of the log throughput between launches
 STANDARD_ERRORS = 3.0  # how far an effect must stand out of its own noise to be called one
 LOAD_SHARE = 0.02  # share of the ranks' core time over all blocks, taken by other processes or the hypervisor
@@ -38,14 +35,7 @@ UNEXPLAINED_MIB = 500.0
 """Growth of device memory from block to block that is not torch's, above which another process has joined."""
 
 WIDE_MARGIN = 0.05  # a `measure.margin` above this, more than twice the default, is warned of
-FEWEST_BLOCKS = 8  # for statements about the shape of a distribution
 FEWEST_READINGS = 3  # of NVML, which gives none for some blocks below a second
-
-SEPARATION = 4.0
-"""Ashman's D (Ashman, Bird & Zepf 1994, AJ 108, 2348) of two clusters of blocks. They call 2 a clean
-separation; the best split of a few normal values reaches 3 often and 4 rarely."""
-
-LEAST_DISTANCE = 0.03  # distance of two clusters in log throughput up to which they do not matter
 
 END_OTHERS = "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES"
 
@@ -67,7 +57,7 @@ class SteadinessWarning:
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison: those about all backends together, then backend by backend."""
     cells = ColumnArrays(rows)
-    of_all = (*_check_gates(rows), *_check_best(cells), *warn_of_difference(rows), *warn_of_low_limit(rows))
+    of_all = (*_check_gates(rows), *_check_best(cells), *warn_of_difference(rows))
     warnings = [("", warning) for warning in of_all]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
@@ -107,9 +97,7 @@ def _check_backend(blocks: ColumnArrays) -> Warnings:
         return
     logs = _log_throughput(valid)
     yield from _check_warm_up(valid)
-    yield from _check_first_round(logs)
     yield from _check_drift(logs)
-    yield from _check_spread(logs)
     yield from _check_launches(logs)
     yield from _check_contamination(blocks)
     yield from _check_load(valid)
@@ -135,16 +123,8 @@ def _check_warm_up(valid: ColumnArrays) -> Warnings:
         yield "unsettled", seen, "raise measure.warmup_steps"
 
 
-def _check_first_round(logs: Floats) -> Warnings:
-    logs = logs[np.isfinite(logs[:, 0]) & np.isfinite(logs[:, 1:]).any(axis=1)]
-    lag = np.nanmean(logs[:, 1:], axis=1) - logs[:, 0]
-    if _stands_out(lag, SLOW_FIRST_ROUND):
-        seen = f"the first round of a launch is {_percent(lag.mean())} slower than its others"
-        yield "slow first round", seen, "raise measure.warmup_steps"
-
-
 def _check_drift(logs: Floats) -> Warnings:
-    """A straight line through the rounds of each launch but the first, which has its own warning."""
+    """A straight line through the rounds of each launch but the first, which may still warm up."""
     changes = np.array([_linear_change(launch) for launch in logs[:, 1:]])
     changes = changes[~np.isnan(changes)]
     if len(changes) == 0:
@@ -166,50 +146,6 @@ def _linear_change(launch: Floats) -> float:
         return math.nan
     places = there - there.mean()
     return float(places @ launch[there] / (places @ places) * (len(launch) - 1))
-
-
-def _check_spread(logs: Floats) -> Warnings:
-    """Two kinds of blocks, or one kind that scatters; a launch's first round has its own warning."""
-    if np.isfinite(logs[:, 1:]).any():
-        logs = logs[:, 1:]
-    logs = logs[np.isfinite(logs).any(axis=1)]
-    centred = (logs - np.nanmean(logs, axis=1, keepdims=True)).ravel()
-    centred = centred[~np.isnan(centred)]
-    freedom = len(centred) - len(logs)
-    if freedom < 1:
-        return
-    if len(centred) >= FEWEST_BLOCKS and (apart := distance_of_two_clusters(centred)) is not None:
-        remedy = "look at page_faults and position in the results file: something switches between two states"
-        yield "bimodal", f"blocks are of two kinds, {_percent(apart)} apart", remedy
-    elif (spread := float(np.sqrt((centred**2).sum() / freedom))) > SPREAD:
-        seen = f"blocks vary by {_percent(spread)} SD"
-        yield "wide spread", seen, "end other work or raise measure.block_seconds"
-
-
-def distance_of_two_clusters(values: npt.ArrayLike) -> float | None:
-    """The distance of two well-separated clusters, each at least a fifth of the values; None if there is one.
-
-    `values` are log throughputs, shape (blocks,), in any order.
-    """
-    values = np.sort(np.asarray(values, float))
-    least = max(2, len(values) // 5)
-    below = np.arange(least, len(values) - least + 1)  # how many are in the lower cluster, for each cut
-    if below.size == 0:
-        return None
-    low, high = _means_and_variances(values, below), _means_and_variances(values[::-1], len(values) - below)
-    apart, width = high[0] - low[0], low[1] + high[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        separation = np.where(apart > 0, math.sqrt(2) * apart / np.sqrt(width), 0.0)
-    best = int(np.argmax(separation))
-    return float(apart[best]) if separation[best] > SEPARATION and apart[best] > LEAST_DISTANCE else None
-
-
-def _means_and_variances(values: Floats, counts: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Mean and variance of the first so many of the values, for each of `counts`."""
-    centre = values.mean()
-    sums = np.cumsum(values - centre)[counts - 1]
-    squares = np.cumsum((values - centre) ** 2)[counts - 1]
-    return centre + sums / counts, np.maximum(0, squares - sums**2 / counts) / (counts - 1)
 
 
 def _check_launches(logs: Floats) -> Warnings:

@@ -10,7 +10,6 @@ from typing import Any
 
 from bench.report.content.blocks import Column, Link, Small, Table, Text, table
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.kinds import modality_of
 from bench.report.words.formatting import MISSING, number, one_line, ratio, share, small
 from bench.results.arithmetic import mib
 from bench.statistics.backend_blocks import WITH_FILES, WITHOUT_FILES
@@ -202,7 +201,6 @@ COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("size", lambda row: row.cell("size")),
     BackendColumn("layers", lambda row: row.comparison.whole("layers")),
     BackendColumn("published_layers", lambda row: row.comparison.whole("published_layers")),
-    BackendColumn("modality", lambda row: modality_of(row.comparison.model, row.cell("task"))),
     BackendColumn("task", lambda row: row.cell("task")),
     BackendColumn("machine", attrgetter("comparison.hardware")),
     _text("workload", attrgetter("comparison.workload"), "workload", {SCREEN}, look=lambda _: "words"),

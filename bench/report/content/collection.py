@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.attribution import Fairness, attribute_to_settings
 from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.convergence import Convergence, find_convergence
-from bench.analysis.reference import AT_LARGEST, Published, published_speedups_of
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.errors import UserError
 from bench.machine.identity import describe_instruction_sets, name_processor
@@ -24,8 +22,6 @@ from bench.results.environment_cell import latest_environment
 from bench.results.side_files import BREAKDOWN, HELD_OUT_LOSSES, SideFile
 from bench.statistics.table_values import distinct_text, model_label
 from bench.study import load_part, load_parts
-
-FAIRNESS = "fairness"  # the study of the comparisons that leave settings alone on purpose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,12 +122,6 @@ class ReportedComparison(ComparisonResults):
         rule = f"; {describe.largest_batch_rule(self.rows)}" if self.at_largest else ""
         return f"{self.hardware}{rule}"
 
-    @property
-    def published(self) -> list[Published]:
-        """What others published of the model, by the same rule of batches."""
-        every = published_speedups_of(self.model)
-        return [published for published in every if (published.flag == AT_LARGEST) == self.at_largest]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Collection:
@@ -150,24 +140,6 @@ class Collection:
         """The controlled comparisons by hardware; those at the largest batches apart, and last."""
         largest_last = sorted(self.controlled, key=lambda one: one.at_largest)
         return group_by_machine(largest_last, lambda one: one.panel)
-
-    @cached_property
-    def fairness_experiments(self) -> dict[str, list[ReportedComparison]]:
-        """The comparisons that leave settings alone on purpose, by workload and machine."""
-        experiments = [comparison for comparison in self.comparisons if comparison.study == FAIRNESS]
-        return group_by_machine(experiments, lambda one: f"{one.model}, {one.workload}")
-
-    @cached_property
-    def fairness(self) -> dict[str, Fairness]:
-        """What an uncontrolled harness would print, divided into parts, by the label of the workload."""
-        divisions = {}
-        for label, group in self.fairness_experiments.items():
-            for backend in dict.fromkeys(
-                other.backend for comparison in group for other in comparison.others
-            ):
-                if divided := attribute_to_settings([comparison.rows for comparison in group], backend):
-                    divisions[label] = divided
-        return divisions
 
 
 def group_by_machine(

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench.analysis.answer import MeasuredModel, answer
+from bench.analysis.answer import find_outcome, find_outcome_over_best
 from bench.errors import UserError
-from bench.report.content.answer import AnswerWords, put_in_words
-from bench.report.content.collection import FAIRNESS, Collection, ReportedComparison, group_by_machine
+from bench.report.content.answer import SUBJECTS, BackendAnswer, SettingAnswer
+from bench.report.content.collection import Collection, ReportedComparison, group_by_machine
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
-from bench.report.words.titles import USUAL_REFERENCE, spell_model
+from bench.report.words.titles import USUAL_REFERENCE
 from bench.statistics.summary import PYTORCH
 from bench.statistics.table_values import count_launches
 
@@ -153,18 +153,21 @@ class Setting:
         return choose_backends(self.comparisons, [])[:MOST_BACKENDS]
 
     @cached_property
-    def words(self) -> AnswerWords:
-        """What its comparisons say about these backends, in sentences."""
-        as_installed = [_measured(row.name, row.as_installed) for row in self.rows if row.as_installed]
-        full_path = [_measured(row.name, row.full_path) for row in self.rows if row.full_path]
-        return put_in_words(answer(self.heading, as_installed, full_path, self.backends))
-
-
-def _measured(name: str, comparison: ReportedComparison) -> MeasuredModel:
-    is_reduced = comparison.label != comparison.model
-    return MeasuredModel(
-        model=name, results=comparison, breakdowns=comparison.breakdowns, is_reduced=is_reduced
-    )
+    def answer(self) -> SettingAnswer:
+        """What its comparisons say about these backends."""
+        columns = [
+            (find, [results for row in self.rows if (results := getattr(row, path))])
+            for path in ("as_installed", "full_path")
+            for find in (find_outcome, find_outcome_over_best)
+        ]
+        backends = [
+            BackendAnswer(
+                subject=SUBJECTS.get(name, name),
+                outcomes=[[*filter(None, (find(one, name) for one in several))] for find, several in columns],
+            )
+            for name in self.backends
+        ]
+        return SettingAnswer(setting=self.heading, backends=backends)
 
 
 def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
@@ -190,7 +193,6 @@ def _is_eligible(comparison: ReportedComparison) -> bool:
     base = comparison.base
     return (
         not comparison.uncontrolled
-        and comparison.study != FAIRNESS
         and bool(comparison.others)
         and {summary.status for summary in comparison.summaries} != {"untimed"}
         and (base is None or base.engine in PYTORCH)
@@ -234,4 +236,4 @@ def _name(comparison: ReportedComparison, group: Sequence[ReportedComparison]) -
         for part, words in comparison.workload_parts.items()
         if words and any(other[part] != words for other in same)
     ]
-    return one_line(", ".join([spell_model(comparison.label), *telling]))
+    return one_line(", ".join([comparison.label, *telling]))

@@ -6,19 +6,14 @@ from pathlib import Path
 
 from bench.report.content.blocks import Picture
 
-SPEED, UNCONTROLLED = "models-speedup", "fairness"
-TIME = ("models-breakdown", "breakdown")  # kinds of figures about a step's time
+SPEED, TIME = "models-speedup", "breakdown"
 
 CAPTIONS = {
     SPEED: "Training speed, model by model",
     "models-memory": "Peak memory, model by model",
-    "models-energy": "Energy per sample, model by model",
-    "models-breakdown": "Where a step's time goes, model by model",
     "speedup": "Speed-up over the reference backend",
-    "trade-off": "Speed-up against peak memory",
-    "breakdown": "Where a step's time goes",
-    UNCONTROLLED: "What an uncontrolled harness would print",
     "memory": "Peak memory",
+    TIME: "Where a step's time goes",
     "converge": "Held-out loss against time",
 }
 """What a figure of each kind shows."""

@@ -8,8 +8,7 @@ from bench.report.content.blocks import Picture
 from bench.report.figures import style
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
-from bench.report.figures.sheet import bar_entry, interval_entry
-from bench.report.figures.style import Theme
+from bench.report.figures.style import bar_entry, interval_entry
 from bench.report.pages.machines import title_of
 from bench.report.words.formatting import TIMES, ratio_and_interval
 
@@ -25,11 +24,11 @@ def draw_machines(groups: Sequence[SameComparison], path: Path) -> list[Picture]
     if not panels:
         return []
     picture = Picture(path, f"{title}: training speed relative to PyTorch")
-    write_figure(path, lambda theme: draw_rows(_chart(picture.caption, panels, theme), theme))
+    write_figure(path, lambda: draw_rows(_chart(picture.caption, panels)))
     return [picture]
 
 
-def _chart(title: str, panels: Mapping[str, SameComparison], theme: Theme) -> RowChart:
+def _chart(title: str, panels: Mapping[str, SameComparison]) -> RowChart:
     names = {each.backend for same in panels.values() for each in same.backends}
     looks = style.looks(sorted(names, key=lambda name: (name.startswith("ort"), name)))
     groups = {heading: _groups(same, looks) for heading, same in panels.items()}
@@ -41,7 +40,7 @@ def _chart(title: str, panels: Mapping[str, SameComparison], theme: Theme) -> Ro
         limits=ratio_limits([bar.end for row in rows for bar in row.bars], ends),
         logarithmic=True,
         label=f"← slower · speed-up over the reference ({TIMES}, logarithmic) · faster →",
-        legend=[*(bar_entry(name, look) for name, look in looks.items()), interval_entry(theme)],
+        legend=[*(bar_entry(name, look) for name, look in looks.items()), interval_entry()],
         line=1,
         row=0.115,
         bar=0.1,

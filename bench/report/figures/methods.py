@@ -10,8 +10,7 @@ from bench.analysis.methods import Method, MethodsStudy, find_methods
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
-from bench.report.figures.sheet import bar_entry, interval_entry
-from bench.report.figures.style import Theme
+from bench.report.figures.style import bar_entry, interval_entry
 from bench.report.pages.methods import figure_stem, figure_title, name_method
 from bench.report.words.formatting import TIMES, ratio
 
@@ -31,40 +30,40 @@ def write_methods_figures(comparisons: Sequence[ReportedComparison], folder: Pat
     return paths
 
 
-def _draw_methods(comparison: ReportedComparison, study: MethodsStudy, theme: Theme) -> Figure:
+def _draw_methods(comparison: ReportedComparison, study: MethodsStudy) -> Figure:
     """Two bars for each method."""
-    groups = [_group(study, method) for method in study.methods]
+    panels: dict[str, list[RowGroup]] = {UNBEATEN: [], OTHERS: []}
+    for method in study.methods:
+        panels[UNBEATEN if method.backend in study.front else OTHERS].append(_group(method))
     known = [(method.speedup, method.memory_ratio) for method in study.measured]
     values = [value for speed, memory in known if speed and memory for value in (speed.ratio, memory)]
     ends = [end for speed, _ in known if speed for end in ends_of(speed) or ()]
     within = [end for end in ends if 1 / FARTHEST < end < FARTHEST]
     chart = RowChart(
         title=figure_title(comparison),
-        subtitle=comparison.panel,
-        panels={"": sorted(groups, key=lambda group: group.section == OTHERS)},
+        panels={heading: groups for heading, groups in panels.items() if groups},
         limits=ratio_limits([min(max(value, 1 / FARTHEST), FARTHEST) for value in values], within),
         logarithmic=True,
         label=f"over {study.reference} ({TIMES}, logarithmic)",
-        legend=[bar_entry("speed", SPEED), bar_entry("peak memory", MEMORY), interval_entry(theme)],
+        legend=[bar_entry("speed", SPEED), bar_entry("peak memory", MEMORY), interval_entry()],
         line=1,
         row=0.11,
         bar=0.1,
     )
-    return draw_rows(chart, theme)
+    return draw_rows(chart)
 
 
 UNBEATEN, OTHERS = "not beaten in both", "beaten in both by another method or by the baseline"
 
 
-def _group(study: MethodsStudy, method: Method) -> RowGroup:
+def _group(method: Method) -> RowGroup:
     name = name_method(method)
-    section = UNBEATEN if method.backend in study.front else OTHERS
     if not (method.speedup and method.memory_ratio):
         reason = method.status if method.status != "ok" else "no speed-up"
-        return RowGroup(name=name, section=section, rows=[Row(reason=reason)])
+        return RowGroup(name=name, rows=[Row(reason=reason)])
     speed, memory = method.speedup.ratio, method.memory_ratio
     rows = [
         Row(bars=[Bar(1, speed, SPEED)], interval=ends_of(method.speedup), beside=ratio(speed)),
         Row(bars=[Bar(1, memory, MEMORY)], beside=ratio(memory)),
     ]
-    return RowGroup(name=name, section=section, rows=rows)
+    return RowGroup(name=name, rows=rows)

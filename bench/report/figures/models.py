@@ -1,84 +1,112 @@
 """The figures of many models: for each a bar of every backend, from the reference at 1."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.models import choose_one_of_each_model, panels_of
-from bench.report.content.pictures import ReportFigure, numbered
-from bench.report.content.quantities import BREAKDOWN, KINDS, QUANTITIES, SPEEDUP, Ratio
-from bench.report.figures import style
-from bench.report.figures.breakdown_chart import breakdown_chart, breakdown_rows, describe_steps
-from bench.report.figures.model_chart import (
-    ModelBar,
-    ModelChart,
-    ModelLine,
-    hardware_of,
-    machine_and_workload,
-    model_chart,
+from bench.report.content.models import (
+    choose_backends,
+    choose_one_of_each_model,
+    panels_of,
+    showable,
 )
+from bench.report.content.pictures import ReportFigure, numbered
+from bench.report.figures import style
+from bench.report.figures.comparisons import base_seconds, breakdown_chart
 from bench.report.figures.picture_files import write_figure
-from bench.report.figures.rows import Bar, Marks, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
-from bench.report.figures.sheet import REPORT_WIDTH, WIDE, bar_entry, interval_entry, mark_entry
-from bench.report.figures.style import LIGHT, Theme
+from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
+from bench.report.figures.style import WIDTH, bar_entry, interval_entry, mark_entry
 from bench.report.words.describe import has_full_path, short_setting
-from bench.report.words.formatting import TIMES, as_sentence, one_line
-from bench.report.words.titles import spell_model
+from bench.report.words.formatting import TIMES, as_sentence, one_line, plural, ratio_and_interval
+from bench.statistics.intervals import Speedup
+from bench.statistics.summary import BackendSummary
+from bench.statistics.table_values import count_launches
+
+KINDS = ("speedup", "memory")  # what a report shows of many models
+
+WIDE = 5.5  # inches from which on there is room for intervals as numbers
+
+_TEXTS = {
+    "speedup": (
+        "Training speed relative to {}",
+        "← slower · speed-up over {} (×, logarithmic) · faster →",
+        "Bars: samples/s over that of {}. Whiskers: 95 % interval over launches.",
+    ),
+    "memory": (
+        "Peak memory relative to {}",
+        "← less · peak memory over {}'s (×, logarithmic) · more →",
+        "Bars: peak of the timed blocks, of the GPU or else of the rank that has most, over that of {}. "
+        "A peak is the highest of all blocks, so that it has no interval.",
+    ),
+}
+"""Title, axis and caption; the reference's name takes the place of `{}`."""
+
+_TELLING = ("precision", "attention", "trained", "checkpointing", "data", "memory limit")
+"""Parts of a workload that stand at a model's name where they differ between the models of a chart."""
+
+Of = Callable[[ReportedComparison, BackendSummary], Speedup | None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelFigure:
-    """A figure that can be drawn."""
-
-    write: Callable[[], None]  # draws and writes it
-    caption: str
-    left_out: Sequence[str]  # a sentence for each comparison that cannot be shown
-
-
-def plan_model_figure(
+def model_chart(
     comparisons: Sequence[ReportedComparison],
-    path: Path,
     *,
     of: str = "speedup",
-    width: float | None = None,
-    theme: Theme = LIGHT,
     backends: Sequence[str] = (),
-    title: str | None = None,
-) -> ModelFigure:
-    """One figure of these comparisons.
+    width: float = WIDTH,
+) -> tuple[RowChart, list[str]]:
+    """The chart of these comparisons, and a sentence for each of them that cannot be shown.
 
     Args:
         comparisons: a model each; those of different machines get panels of their own.
-        path: ends in .svg, .pdf or .png.
-        of: of `KINDS`.
-        width: in inches, of which an SVG has the size; without one it is as wide as a page.
-        theme: light or dark.
+        of: of `KINDS`, or `breakdown`.
         backends: whose bars; the usual ones without any.
-        title: in place of its own; empty for none.
+        width: in inches, of the drawing.
 
     Raises:
         UserError: nothing can be shown, or a backend is unknown.
     """
-    if of == BREAKDOWN:
-        chart = breakdown_chart(comparisons, backends=backends)
-        rows, description = breakdown_rows(chart, theme), describe_steps(chart)
-    else:
-        chart = model_chart(comparisons, QUANTITIES[of], backends=backends)
-        rows, description = model_rows(chart, theme, width or REPORT_WIDTH), describe_models(chart)
-    drawn = replace(rows, title=rows.title if title is None else title)
-    write = partial(
-        write_figure,
-        path,
-        partial(draw_rows, drawn, width=width or REPORT_WIDTH),
-        theme=theme,
-        title=title or rows.title,
-        description=f"{description} {rows.caption}",
-        on_page=width is None,
+    if of == "breakdown" and not any(map(base_seconds, comparisons)):
+        raise UserError(
+            "none of these comparisons says where its time goes",
+            "measure with measure.explain=true, and keep their *.breakdown.csv beside the files",
+        )
+    chosen, left_out = showable(comparisons, as_speedup=of == "speedup")
+    if of == "breakdown":
+        known = [one for one in chosen if base_seconds(one)]
+        without = [one.stem for one in chosen if one not in known]
+        left_out += [f"{stem} is left out: its reference was not profiled and timed" for stem in without]
+        return breakdown_chart(panels_of(known), backends and choose_backends(known, backends)), left_out
+    names = choose_backends(chosen, backends)
+    looks = style.looks(names)
+    find = _speedup if of == "speedup" else _memory
+    panels = {heading: _groups(group, find, looks, width) for heading, group in panels_of(chosen).items()}
+    reference = " or ".join(dict.fromkeys(one_line(comparison.reference) for comparison in chosen))
+    title, label, caption = (text.format(reference) for text in _TEXTS[of])
+    groups = [group for several in panels.values() for group in several]
+    rows = [row for group in groups for row in group.rows]
+    values = [bar.end for row in rows for bar in row.bars]
+    best = [group.best for group in groups if group.best is not None]
+    ends = [end for row in rows for end in row.interval or ()]
+    upright = {"marker": "|", "color": style.BEST, "mew": 1.7, "markersize": 7}
+    chart = RowChart(
+        title=title,
+        panels=panels if len(panels) > 1 else {"": groups},
+        limits=ratio_limits([*values, *best], ends),
+        logarithmic=True,
+        label=label,
+        caption=f"{caption} {_about(chosen, of, several=len(panels) > 1)}",
+        legend=[
+            *(bar_entry(name, looks[name]) for name in names),
+            *([interval_entry()] if ends else []),
+            *([mark_entry("best PyTorch", upright)] if best else []),
+        ],
+        line=1,
+        row=0.12,
+        bar=0.1,
     )
-    return ModelFigure(write=write, caption=rows.caption, left_out=chart.left_out)
+    return chart, left_out
 
 
 def planned_figures(
@@ -86,30 +114,29 @@ def planned_figures(
 ) -> list[tuple[ReportFigure, Callable[[], None]]]:
     """The figures of a report, and what draws and writes each: `models-speedup.svg` and so on.
 
-    Every set gets its own, numbered from the second on. What is not known, such as energy on a CPU, has none.
+    Every set gets its own, numbered from the second on. What cannot be shown of one has none.
     """
-    planned = []
+    planned: list[tuple[ReportFigure, Callable[[], None]]] = []
     for number, comparisons in enumerate(sets, 1):
         for kind in KINDS:
-            path = folder / f"{numbered(f'models-{kind}', number)}.svg"
             try:
-                made = plan_model_figure(comparisons, path, of=kind)
+                chart, _ = model_chart(comparisons, of=kind)
             except UserError:
                 continue  # there is no such figure of these results
             figure = ReportFigure(
-                path=path,
+                path=folder / f"{numbered(f'models-{kind}', number)}.svg",
                 kind=f"models-{kind}",
                 of=describe_set(comparisons),
-                caption=made.caption,
+                caption=chart.caption,
                 anchors={comparison.anchor for comparison in comparisons},
             )
-            planned.append((figure, made.write))
+            planned.append((figure, partial(write_figure, figure.path, partial(draw_rows, chart))))
     return planned
 
 
 def describe_set(group: Sequence[ReportedComparison]) -> str:
-    """Machine, settings and models: `…: BERT-Mini and GPT-2`, or `…: BERT-Mini and 9 others`."""
-    first, *others = dict.fromkeys(spell_model(comparison.label) for comparison in group)
+    """Machine, settings and models: `…: bert-mini and gpt2`, or `…: bert-mini and 9 others`."""
+    first, *others = dict.fromkeys(comparison.label for comparison in group)
     models = f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
     return f"{short_setting(group[0].rows)}: {models}"
 
@@ -130,116 +157,93 @@ def figure_sets(families: Sequence[Sequence[ReportedComparison]]) -> list[list[R
     return sorted(several, key=lambda group: (any(has_full_path(one.rows) for one in group), -len(group)))
 
 
-def model_rows(chart: ModelChart, theme: Theme, width: float) -> RowChart:
-    """The rows of a drawing of so many inches, on which intervals are written where there is room."""
-    grouped = len({line.modality for line in chart.lines}) > 1
-    looks = style.looks(chart.backends)
+def _speedup(_: ReportedComparison, summary: BackendSummary) -> Speedup | None:
+    return summary.speedup
 
-    def make_group(line: ModelLine) -> RowGroup:
-        return RowGroup(
-            name=line.name,
-            detail=line.detail,
-            section=line.modality if grouped else "",
-            rows=[_row(line, bar, theme, width, looks) for bar in line.bars],
-            best=line.best[1].value if line.best else None,
+
+def _memory(comparison: ReportedComparison, summary: BackendSummary) -> Speedup | None:
+    peak, base = summary.peak_mib, comparison.base.peak_mib if comparison.base else None
+    return _exactly(peak / base) if peak and base else None
+
+
+def _exactly(ratio: float) -> Speedup:
+    return Speedup(ratio=ratio, low=None, high=None, launches=0, rounds=0)
+
+
+def _groups(
+    comparisons: Sequence[ReportedComparison], find: Of, looks: Mapping[str, style.Look], width: float
+) -> list[RowGroup]:
+    """A group for each model; the fastest first, by the first backend, whatever the chart shows of them."""
+
+    def key(comparison: ReportedComparison) -> tuple[list[tuple[bool, float]], str]:
+        summaries = map(comparison.of, looks)
+        speeds = [summary.speedup.ratio if summary and summary.speedup else None for summary in summaries]
+        return [(speed is None, -(speed or 0)) for speed in speeds], comparison.label
+
+    return [
+        RowGroup(
+            name=_name(comparison, comparisons),
+            rows=[_row(comparison, backend, find, look, width) for backend, look in looks.items()],
+            best=_best(comparison, find),
         )
-
-    ratios = [bar.ratio for line in chart.lines for bar in line.bars if bar.ratio]
-    values = [ratio.value for ratio in ratios] + [line.best[1].value for line in chart.lines if line.best]
-    values += [mark.ratio for line in chart.lines for mark in line.published]
-    ends = [end for ratio in ratios for end in (ratio.low, ratio.high) if end is not None]
-    diamond = style.diamond(theme)
-    best = {"marker": "|", "color": theme.best, "mew": 1.7, "markersize": 7}
-    quantity = chart.quantity
-    return RowChart(
-        title=quantity.title.format(chart.reference),
-        panels={
-            heading if len(chart.panels) > 1 else "": [*map(make_group, lines)]
-            for heading, lines in chart.panels.items()
-        },
-        limits=ratio_limits(values, ends),
-        logarithmic=True,
-        label=f"← {quantity.less} · {quantity.axis.format(chart.reference)} · {quantity.more} →",
-        caption=caption(chart),
-        legend=[
-            *(bar_entry(name, looks[name]) for name in chart.backends),
-            *([interval_entry(theme)] if ends else []),
-            *([mark_entry("best PyTorch", best)] if any(line.best for line in chart.lines) else []),
-            *([mark_entry("published, other hardware", diamond)] if chart.sources else []),
-        ],
-        line=1,
-        row=0.105,  # as high as the number beside it
-        bar=0.1,
-    )
+        for comparison in sorted(comparisons, key=key)
+    ]
 
 
-def _row(line: ModelLine, bar: ModelBar, theme: Theme, width: float, looks: Mapping[str, style.Look]) -> Row:
-    published = [mark.ratio for mark in line.published if mark.backend == bar.backend]
-    # equal ones do not hide each other
-    down = [0.4 * (place - (len(published) - 1) / 2) for place in range(len(published))]
-    marks = [Marks(values=published, down=down, mark=style.diamond(theme))] if published else []
-    ratio = bar.ratio
+def _name(comparison: ReportedComparison, group: Sequence[ReportedComparison]) -> str:
+    """The model, and what tells it from the others."""
+    parts = comparison.workload_parts
+    same = [other for other in group if other.label == comparison.label]
+    words = [
+        words
+        for part, words in parts.items()
+        if part != "size"
+        and any(other.workload_parts[part] != words for other in (group if part in _TELLING else same))
+    ]
+    return ", ".join(filter(None, [comparison.label, *words, *comparison.own_overrides(same)]))
+
+
+def _row(comparison: ReportedComparison, backend: str, find: Of, look: style.Look, width: float) -> Row:
+    summary = comparison.of(backend)
+    if summary is None:
+        return Row(reason="not measured")
+    if summary.status != "ok":
+        return Row(reason=summary.status)
+    ratio = _exactly(1.0) if summary.is_reference else None
+    if summary.speedup:  # what forbids a speed-up forbids every other ratio
+        ratio = find(comparison, summary)
     if ratio is None:
-        return Row(marks=marks, reason=bar.reason)
-    return Row(
-        bars=[Bar(1, ratio.value, looks[bar.backend])],
-        interval=ends_of(ratio),
-        marks=marks,
-        beside=with_interval(ratio) if width >= WIDE else f"{ratio.value:.2f}{TIMES}",
-    )
+        return Row(reason=summary.no_speedup or "not known")
+    interval = ends_of(ratio)
+    beside = ratio_and_interval(ratio) if interval and width >= WIDE else f"{ratio.ratio:.3f}{TIMES}"
+    return Row(bars=[Bar(1, ratio.ratio, look)], interval=interval, beside=beside)
 
 
-def caption(chart: ModelChart) -> str:
-    """How to read the chart, on which machine it was measured, and of which workload."""
-    names = ", ".join(dict.fromkeys(one_line(line.best[0]) for line in chart.lines if line.best))
-    sentences = [
-        chart.quantity.caption.format(chart.reference),
-        *_notes(chart),
-        *machine_and_workload(chart),
-        f"Upright mark: the fastest PyTorch of the same comparison{names and f' ({names})'}.",
-        *_about_published(chart),
+def _best(comparison: ReportedComparison, find: Of) -> float | None:
+    """The fastest PyTorch of the comparison, whatever the chart shows: the one that a user would take."""
+    best = comparison.best_pytorch
+    if best is None:
+        return None
+    ratio = _exactly(1.0) if best.is_reference else find(comparison, best) if best.speedup else None
+    return ratio.ratio if ratio else None
+
+
+def _about(comparisons: Sequence[ReportedComparison], of: str, *, several: bool) -> str:
+    """What intervals leave out; the machine, unless headings name several; what all have in common."""
+    speedups = [other.speedup for one in comparisons for other in one.others if other.speedup]
+    notes = sorted({speedup.note for speedup in speedups if of == "speedup"} - {""})
+    machine = [] if several else [f"Machine: {comparisons[0].panel}."]
+    parts = [comparison.workload_parts for comparison in comparisons]
+    common = [
+        words
+        for name, words in parts[0].items()
+        if name != "size" and {workload[name] for workload in parts} == {words}
     ]
-    return " ".join(sentences)
-
-
-def _notes(chart: ModelChart) -> list[str]:
-    """What the intervals leave out."""
-    others = [other for line in chart.lines for other in line.comparison.others if other.speedup]
-    notes = {other.speedup.note for other in others if other.speedup and chart.quantity is SPEEDUP}
-    return [as_sentence(note) for note in sorted(notes - {""})]
-
-
-def _about_published(chart: ModelChart) -> list[str]:
-    where = "; ".join(chart.sources)
-    return (
-        [f"Diamonds: published for the whole model on other hardware ({where}), not comparable."]
-        if where
-        else []
-    )
-
-
-def describe_models(chart: ModelChart) -> str:
-    """Everything that the chart shows but its caption, a sentence for each model."""
-    return " ".join(
-        " ".join([f"{heading}:", *map(_sentence, lines)]) for heading, lines in chart.panels.items()
-    )
-
-
-def _sentence(line: ModelLine) -> str:
-    parts = []
-    for bar in line.bars:
-        reason = f"{bar.reason} ({bar.message})" if bar.message else bar.reason
-        parts.append(f"{one_line(bar.backend)} {with_interval(bar.ratio) if bar.ratio else reason}")
-    if line.best:
-        parts.append(f"best PyTorch ({one_line(line.best[0])}) {with_interval(line.best[1])}")
-    parts += [
-        f"published {mark.backend} {mark.ratio:.2f}{TIMES} on {hardware_of(mark)}" for mark in line.published
-    ]
-    return f"{line.label}: {', '.join(parts)}."
-
-
-def with_interval(ratio: Ratio) -> str:
-    """`1.250× [1.201, 1.310]`, or the ratio alone."""
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.3f}{TIMES}"
-    return f"{ratio.value:.3f}{TIMES} [{ratio.low:.3f}, {ratio.high:.3f}]"
+    launches = {count_launches(comparison.rows) for comparison in comparisons}
+    few, many = min(launches), max(launches)
+    extent = plural(many, "launch", "es") if few == many else f"{few} to {many} launches"
+    workload = one_line(", ".join(filter(None, [*common, extent])))
+    best = [one.best_pytorch.backend for one in comparisons if one.best_pytorch]
+    names = f" ({', '.join(map(one_line, dict.fromkeys(best)))})" if best else ""
+    mark = f"Upright mark: the fastest PyTorch of the same comparison{names}."
+    return " ".join([*map(as_sentence, notes), *machine, f"Workload: {workload}.", mark])

@@ -1,13 +1,21 @@
 """How every figure looks: colours, hatches, fonts, sizes."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import Any, TypeAlias
+
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from bench.report.words.formatting import one_line
 
 POINTS, SMALL = 8.0, 7.0
 """Points of titles and model names, and of all other words, which are 12 pixels high on a page."""
 
-PAGE_WIDTH = 830  # pixels of a picture on a page of GitHub
+WIDTH = 6.6  # inches of the figures of a report
+LETTER = 0.055  # inches that a letter of small words takes, at the most of usual ones
 
 Look: TypeAlias = tuple[str, str]  # colour and hatch of a bar
 
@@ -26,46 +34,18 @@ _KNOWN = {
 _HATCHES = ("--", "//", "++", "\\\\", "||")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Theme:
-    """The colours that are not a backend's: for a light or a dark ground."""
+GROUND, INK, FAINT, GRID = "#ffffff", "#1a1a1a", "#555555", "#dedede"
+BEST, STATUS = "#0b4f8a", "#9b1c1c"
+"""The colour of the mark of the fastest PyTorch, and of words in place of a bar."""
 
-    ground: str
-    ink: str
-    faint: str
-    grid: str
-    best: str  # the mark of the fastest PyTorch
-    status: str  # words in place of a bar
-
-
-LIGHT = Theme(
-    ground="#ffffff",
-    ink="#1a1a1a",
-    faint="#555555",
-    grid="#dedede",
-    best="#0b4f8a",
-    status="#9b1c1c",
-)
-DARK = Theme(
-    ground="#161616",
-    ink="#f2f2f2",
-    faint="#b8b8b8",
-    grid="#3a3a3a",
-    best="#8ac4ff",
-    status="#ff9b9b",
-)
-"""The ground is that of the page (bench/report/render/page.css). An SVG in the light theme has the dark
-colours, too."""
-
-EDGE, WHITE = "#1b1b1b", "#fefefe"
-"""The edge of bars on any ground. Hatches are seen on bright colours, so the edge is no colour of a theme."""
+EDGE = "#1b1b1b"  # of bars
 
 PARTS = {
     "libraries": ("#BBBBBB", ""),
     "weights": ("#0072B2", "///"),
     "gradients": ("#56B4E9", "|||"),
     "optimizer states": ("#E69F00", "xxx"),
-    "activations and the rest": (WHITE, ""),
+    "activations and the rest": (GROUND, ""),
 }
 """Colours and hatches of a peak's parts, from the foot of the bar."""
 
@@ -82,26 +62,34 @@ KINDS = {
     "communication": ("#999999", "---"),
     "host": ("#7A4F2B", ""),
     "other": ("#C9C9C9", "////"),
-    "not in the profile": (WHITE, ""),
+    "not in the profile": (GROUND, ""),
 }
 """Colours and hatches of the kinds of work in a step, from the foot of the bar."""
 
 
-def rc(theme: Theme) -> dict[str, Any]:
-    """matplotlib's settings for a figure in this theme."""
-    return {
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
-        "font.size": SMALL,
-        "text.parse_math": False,  # a "$" in a name is a dollar
-        "hatch.linewidth": 0.5,
-        "svg.fonttype": "none",  # text stays text
-        "svg.hashsalt": "bench",  # the same input gives the same bytes
-        "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
-        "figure.facecolor": theme.ground,
-        "savefig.facecolor": theme.ground,
-        "text.color": theme.ink,
-    }
+RC: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
+    "font.size": SMALL,
+    "text.parse_math": False,  # a "$" in a name is a dollar
+    "text.color": INK,
+    "hatch.linewidth": 0.5,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "bench",  # the same input gives the same bytes
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+    "axes.axisbelow": True,
+    "axes.edgecolor": FAINT,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.titlesize": POINTS + 1,
+    "figure.titleweight": "bold",
+    "grid.color": GRID,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "ytick.major.size": 0,
+}
+"""matplotlib's settings for every figure."""
 
 
 def looks(backends: Iterable[str]) -> dict[str, Look]:
@@ -122,6 +110,29 @@ def rimmed(look: Look) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": EDGE, "linewidth": 0.4}
 
 
-def diamond(theme: Theme) -> dict[str, Any]:
-    """The marker of a published or a timed value."""
-    return {"marker": "D", "mfc": theme.ground, "mec": theme.ink, "mew": 0.7, "markersize": 2.9}
+def bar_entry(words: str, look: Look) -> Patch:
+    """An entry of a legend: a bar."""
+    return Patch(label=one_line(words), **rimmed(look))
+
+
+def mark_entry(words: str, mark: dict[str, Any]) -> Line2D:
+    """An entry of a legend: a marker as `Axes.plot` draws it."""
+    return Line2D([], [], label=one_line(words), linestyle="none", **mark)
+
+
+def interval_entry() -> Line2D:
+    """An entry of a legend: a whisker."""
+    return Line2D([], [], label="95 % interval", color=INK, linewidth=0.8, marker="|", markersize=4)
+
+
+def titled_figure(title: str, size: tuple[float, float], legend: Sequence[Artist]) -> Figure:
+    """A figure of so many inches, with its title above and its legend below whatever is drawn in it."""
+    figure = Figure(size, layout="constrained")
+    if title:
+        letters = int(size[0] / LETTER / 1.2)
+        figure.suptitle(fill(one_line(title), letters), x=0.01, ha="left")
+    if legend:
+        longest = max(len(str(entry.get_label())) for entry in legend)
+        columns = max(1, int(size[0] / (LETTER * (longest + 6))))
+        figure.legend(handles=legend, loc="outside lower left", ncols=columns)
+    return figure

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
-from bench.analysis.attribution import Attribution, Contribution, Fairness
-from bench.analysis.steadiness.products import is_held_back_by_mkl
+from bench.analysis.attribution import Contribution
 from bench.report.content import definitions
-from bench.report.content.answer import QUESTION, AnswerWords, Sentence
+from bench.report.content.answer import ABOUT_ANSWERS, QUESTION
 from bench.report.content.backend_columns import SCREEN, backend_table, rows_of
 from bench.report.content.blocks import (
     Block,
-    Bold,
     Box,
     Bullets,
     Column,
@@ -32,12 +30,11 @@ from bench.report.content.blocks import (
 )
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.models import ModelRow, Setting
-from bench.report.content.pictures import CAPTIONS, SPEED, TIME, UNCONTROLLED, ReportFigure
+from bench.report.content.pictures import CAPTIONS, SPEED, TIME, ReportFigure
 from bench.report.pages.comparison import comparison_blocks
 from bench.report.words.formatting import (
     MISSING,
     TIMES,
-    as_sentence,
     one_line,
     plural,
     ratio,
@@ -69,7 +66,6 @@ class MachinePage:
     collection: Collection  # the comparisons, none under the title of another
     settings: Sequence[Setting]  # the same, one row for each model
     figures: Sequence[ReportFigure]  # in the order in which they are shown
-    not_drawn: Sequence[str]  # what there was too much of for a figure, a sentence for each
     other_pages: Sequence[Link]  # to those that this report has
 
     def blocks(self, *, on_screen: bool) -> list[Block]:
@@ -82,30 +78,25 @@ class MachinePage:
             refused = Bullets(self.collection.refused)
             blocks.append(Box([refused], label="Files that could not be read", look="failed"))
         for setting, figures in zip(self.settings, tops, strict=True):
-            words = Box(_answer(setting.words), label=f"The answer: {setting.heading}", look="answer")
             rows = _model_table(setting, "models" if setting is self.settings[0] else "")
-            shown: list[Block] = [words, *(figure.picture for figure in figures), rows]
+            pictures = [figure.picture for figure in figures]
+            shown: list[Block] = [Heading(setting.heading), setting.answer.table, *pictures, rows]
             blocks.append(Box(shown, label=setting.heading, look="machine"))
-        about = Paragraph(ABOUT_MODELS, is_faint=True) if self.settings else Paragraph(definitions.NO_ANSWER)
+        about = (
+            Paragraph(f"{ABOUT_ANSWERS} {ABOUT_MODELS}", is_faint=True)
+            if self.settings
+            else Paragraph(definitions.NO_ANSWER)
+        )
         blocks.append(about)
         return [*blocks, *self._sections(rest, on_screen=on_screen), *self._comparisons(on_screen=on_screen)]
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
         """Everything else; `figures` are those that do not stand at the top."""
-        further = [figure for figure in figures if figure.kind not in (*TIME, UNCONTROLLED)]
-        about_not_drawn = [f"{sentence}; the tables hold all" for sentence in self.not_drawn]
         sections: list[tuple[str, list[Block]]] = [
-            ("Where a step's time goes", _pictures(figures, *TIME)),
-            (
-                "More figures",
-                [*_pictures(further, *CAPTIONS), *([Bullets(about_not_drawn)] if about_not_drawn else [])],
-            ),
+            ("Where a step's time goes", _pictures(figures, TIME)),
+            ("More figures", _pictures(figures, *(kind for kind in CAPTIONS if kind != TIME))),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
             ("What made the difference", self._by_choice()),
-            (
-                "What an uncontrolled harness would print",
-                [*self._by_setting(), *_pictures(figures, UNCONTROLLED)],
-            ),
         ]
         return [Folded(heading, blocks, is_section=True) for heading, blocks in sections if blocks]
 
@@ -114,18 +105,8 @@ class MachinePage:
         for comparison in self.collection.controlled:
             if divided := comparison.attribution:
                 total = f"{divided.end} runs at {ratio_and_interval(divided.total)} of {divided.start}"
-                blocks += _parts(f"{comparison.title}: {total}; of this are", divided, [comparison])
-        return blocks
-
-    def _by_setting(self) -> list[Block]:
-        blocks: list[Block] = []
-        for label, divided in self.collection.fairness.items():
-            words = (
-                f"{label}: with nothing held {divided.backend} seems to run at "
-                f"{ratio_and_interval(divided.naive)} of {divided.reference}, with everything held at "
-                f"{ratio_and_interval(divided.own)}; what was left alone adds"
-            )
-            blocks += _parts(words, divided, self.collection.fairness_experiments[label])
+                words = f"{comparison.title}: {total}; of this are"
+                blocks += [Paragraph(words), table(divided.parts, PARTS, label=words)]
         return blocks
 
     def _every_backend(self) -> list[Block]:
@@ -159,45 +140,21 @@ class MachinePage:
         ]
 
 
-# The answer
-
-
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
     """The first figure of speed that shows comparisons of a setting."""
     anchors = {comparison.anchor for comparison in setting.comparisons}
     return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
 
 
-def _answer(answer: AnswerWords) -> list[Block]:
-    first, *others = answer.sentences
-    return [
-        Heading(answer.setting),
-        *([Paragraph(as_sentence(answer.reduced), is_faint=True)] if answer.reduced else []),
-        *_sentence(first),
-        *([Paragraph([Bold("Why?"), f" {answer.why}"])] if answer.why else []),
-        *([Paragraph([Bold("What to do?"), f" {answer.to_do}"])] if answer.to_do else []),
-        *(block for sentence in others for block in _sentence(sentence)),
-    ]
-
-
-def _sentence(sentence: Sentence) -> list[Block]:
-    """A sentence's clauses one below the other: what stands above them claims nothing by itself."""
-    if not sentence.clauses:
-        return [Paragraph(sentence.begin)]
-    memory = [Paragraph(as_sentence(sentence.memory))] if sentence.memory else []
-    return [Paragraph(f"How often {sentence.begin}:"), Bullets([*filter(None, sentence.clauses)]), *memory]
-
-
 # A row for each model
 
 
 def _model_table(setting: Setting, anchor: str) -> Table:
-    """The table of one setting. MKL's full path has columns where it was measured, or should be."""
+    """The table of one setting. MKL's full path has columns where it was measured."""
     backends = setting.backends
     finders = {name: partial(_outcome, name) for name in backends}
     finders |= {f"{name} over best PyTorch": partial(_outcome, name, over_best=True) for name in backends}
-    held_back = any(is_held_back_by_mkl(row.as_installed.rows) for row in setting.rows if row.as_installed)
-    if held_back or any(row.full_path for row in setting.rows):
+    if any(row.full_path for row in setting.rows):
         first = partial(_outcome, backends[0], full_path=True)
         finders |= {
             f"{backends[0]}, MKL's full path": first,
@@ -217,7 +174,7 @@ def _outcome(
 ) -> Outcome | None:
     comparison = row.full_path if full_path else row.as_installed
     find = find_outcome_over_best if over_best else find_outcome
-    return find(row.name, comparison, backend) if comparison else None
+    return find(comparison, backend) if comparison else None
 
 
 def _outcome_column(header: str, find: Callable[[ModelRow], Outcome | None]) -> Column[ModelRow]:
@@ -265,17 +222,6 @@ def _status(comparisons: Sequence[ReportedComparison], backends: Sequence[str]) 
 def _pictures(figures: Sequence[ReportFigure], *kinds: str) -> list[Block]:
     pictures = [figure.picture for figure in figures if figure.kind in kinds]
     return [Pictures(pictures)] if pictures else []
-
-
-def _parts(
-    words: str, divided: Attribution | Fairness, comparisons: Sequence[ReportedComparison]
-) -> list[Block]:
-    """The parts of a speed-up; how many warnings there are about its comparisons, and where they stand."""
-    blocks: list[Block] = [Paragraph(words)]
-    if warnings := _warnings(comparisons):
-        links = [part for each in comparisons for part in ("; ", Link(each.title, f"#{each.anchor}"))][1:]
-        blocks.append(Paragraph([f"The harness has {warnings} about this: ", *links, "."]))
-    return [*blocks, table(divided.parts, PARTS, label=words)]
 
 
 def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> str:

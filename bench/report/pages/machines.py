@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.machines import BackendOnMachines, SameComparison, group_by_kind
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
-from bench.report.content.answer import OVER, QUESTION, AnswerWords
+from bench.report.content.answer import ABOUT_ANSWERS, MEMORY, OVER, QUESTION, SettingAnswer
 from bench.report.content.backend_columns import ratio_above_interval
 from bench.report.content.blocks import (
     Block,
@@ -35,37 +35,28 @@ EXPLANATION = (
 )
 
 
-ABOUT_TABLE = (
-    "On how many models a backend is faster by the verdict of its 95 % interval, and at which ratios; the "
-    "best PyTorch is that of the same comparison."
-)
-
-
 def index_page(
-    machines: Iterable[tuple[str, str, Sequence[AnswerWords]]], pictures: Sequence[Picture] = ()
+    machines: Iterable[tuple[str, str, SettingAnswer | None]], pictures: Sequence[Picture] = ()
 ) -> list[Block]:
     """The page over all machines: for each backend a table with a row for each kind of machine, CPUs first.
 
-    Of each machine its folder, name and answers, of which the first counts; a kind's first host has the row.
+    Of each machine its folder, name and first answer, if it has one; a kind's first host has the row.
     """
     tables: dict[str, list[list[Text]]] = {}
     without: list[Text] = []
     hosts: dict[str, list[Inline]] = {}  # links to those of each kind
-    for folder, name, answers in sorted(machines, key=lambda machine: (machine[1][:1].isdigit(), machine[1])):
+    for folder, name, answer in sorted(machines, key=lambda machine: (machine[1][:1].isdigit(), machine[1])):
         page = f"{folder}/index.md"
-        if not answers:
+        if answer is None:
             without.append(Link(name, page))
-        elif links := hosts.get(answers[0].setting):
+        elif links := hosts.get(answer.setting):
             links += [", ", Link("another host", page)]
         else:
-            hosts[answers[0].setting] = [Link(answers[0].setting, page)]
-            for sentence in answers[0].sentences:
-                cells = [clause[1:] or MISSING for clause in sentence.clauses]
-                cells = cells or [sentence.begin, *[MISSING] * 3]
-                row: list[Text] = [hosts[answers[0].setting], *cells, sentence.peaks or MISSING]
-                tables.setdefault(sentence.subject, []).append(row)
-    headers = ["kind of machine", *OVER, "peak memory over PyTorch's"]
-    blocks: list[Block] = [Heading(QUESTION, 1), *pictures, Paragraph(ABOUT_TABLE)]
+            hosts[answer.setting] = [Link(answer.setting, page)]
+            for backend in answer.backends:
+                tables.setdefault(backend.subject, []).append([hosts[answer.setting], *backend.cells])
+    headers = ["kind of machine", *OVER, MEMORY]
+    blocks: list[Block] = [Heading(QUESTION, 1), *pictures, Paragraph(ABOUT_ANSWERS)]
     for subject, rows in sorted(tables.items()):
         blocks += [Heading(subject), table_of_texts(headers, rows, text_columns=headers)]
     if without:

@@ -1,18 +1,9 @@
-"""methods.md of a machine: what each method saves and costs, and what transformers' guide says of it."""
+"""methods.md of a machine: what each method saves and costs."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.analysis.methods import (
-    AGREES,
-    BRING_A_LIBRARY,
-    SAVES,
-    ChangedChoice,
-    Method,
-    MethodsStudy,
-    find_methods,
-)
-from bench.analysis.reference import read_guide
+from bench.analysis.methods import SAVES, ChangedChoice, Method, MethodsStudy, find_methods
 from bench.config.choices import OTHER_UPDATES
 from bench.report.content.backend_columns import PEAKS
 from bench.report.content.blocks import (
@@ -28,7 +19,7 @@ from bench.report.content.blocks import (
     with_code,
 )
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.kinds import name_sharding
+from bench.report.content.shardings import name_sharding
 from bench.report.words import describe
 from bench.report.words.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.statistics.table_values import distinct_text
@@ -86,9 +77,8 @@ def methods_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
         Heading("Methods: what each saves, and what it costs", 1),
         Paragraph(
             with_code(
-                "Transformers' guide to training on a single GPU lists methods with a yes or no for speed "
-                "and for memory. Here each is measured alone against plain PyTorch, and in the combinations "
-                "that people use (`make methods`)."
+                "Each method is measured alone against plain PyTorch, and in the combinations that people "
+                "use (`make methods`)."
             )
         ),
         *(block for comparison in comparisons for block in _section(comparison)),
@@ -125,7 +115,7 @@ def _section(comparison: ReportedComparison) -> list[Block]:
 
 
 def answer_about_methods(results: MethodsStudy) -> str:
-    """What pays, in sentences: the fastest, the smallest, and what the guide says otherwise."""
+    """What pays, in sentences: the fastest and the smallest."""
     measured = results.measured
     if not measured:
         return "No method has a result."
@@ -142,17 +132,6 @@ def answer_about_methods(results: MethodsStudy) -> str:
     if smaller:
         smallest = min(smaller, key=lambda method: method.memory_ratio or 1.0)
         sentences.append(f"The smallest is {name_method(smallest)}: {_memory(smallest)}, {_speed(smallest)}.")
-    judged = [
-        (f"{name_method(method)} ({column})", agreement == AGREES)
-        for method in results.methods
-        for column, agreement in (("speed", method.speed_as_guided), ("memory", method.memory_as_guided))
-        if agreement
-    ]
-    if judged:
-        wrong = [name for name, is_right in judged if not is_right]
-        end = f"; it is wrong here on {', '.join(wrong)}" if wrong else ""
-        right = len(judged) - len(wrong)
-        sentences.append(f"The guide is right here {right} of {len(judged)} times{end}.")
     return " ".join(sentences)
 
 
@@ -162,11 +141,6 @@ def _speed(method: Method) -> str:
 
 def _memory(method: Method) -> str:
     return f"{method.memory_ratio:.2f}{TIMES} the memory"
-
-
-def _judged(method: Method, effect: str, agreement: str | None) -> str:
-    guide = getattr(method.guided, effect, "")
-    return f"{guide}: {'so here' if agreement == AGREES else 'not here'}" if guide and agreement else guide
 
 
 _COLUMNS: list[Column[Method]] = [
@@ -182,10 +156,6 @@ _COLUMNS: list[Column[Method]] = [
     Column("MiB", lambda method: number(method.memory_mib)),
     Column("state bytes per parameter", lambda method: number(method.state_bytes, 3)),
     Column("loss difference", lambda method: small(method.loss_difference)),
-    text_column("guide: faster?", lambda method: _judged(method, "improves_speed", method.speed_as_guided)),
-    text_column(
-        "guide: less memory?", lambda method: _judged(method, "saves_memory", method.memory_as_guided)
-    ),
 ]
 
 
@@ -199,16 +169,10 @@ def _notes(results: MethodsStudy) -> list[str]:
         f"memory: {PEAKS[results.peak_column]} in the timed steps; within 2 % of the baseline's it counts as "
         "the same, since a peak has no interval",
     ]
-    if bringing := [name for name in others if name in BRING_A_LIBRARY]:
-        notes.append(
-            f"{', '.join(bringing)}: the library that they bring along counts as theirs; with a small model "
-            "it may take more than their states save, so that the guide is not judged by it"
-        )
     if others:
         listed = "; ".join(f"{name}: {OTHER_UPDATES[name]}" for name in others)
         notes.append(
             "these optimizers make another update than AdamW, so that only the first step's loss and "
             f"gradients must be the baseline's, and the loss difference is theirs: {listed}"
         )
-    sources = sorted({method.source for method in read_guide()})
-    return [*notes, f"guide: {'; '.join(sources)}; “(no)” is the guide's own bracket"]
+    return notes

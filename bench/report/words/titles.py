@@ -13,14 +13,6 @@ from bench.statistics.table_values import at_largest_batch, by_key, distinct_tex
 
 USUAL_REFERENCE = "pytorch"
 
-_SPELLINGS = (
-    *(("distilbert", "DistilBERT"), ("roberta", "RoBERTa"), ("deberta", "DeBERTa"), ("bert", "BERT")),
-    *(("gpt2", "GPT-2"), ("bart", "BART"), ("t5", "T5"), ("swinv2", "SwinV2"), ("mobilevit", "MobileViT")),
-    *(("vit", "ViT"), ("beit", "BEiT"), ("deit", "DeiT"), ("whisper", "Whisper"), ("llama", "Llama")),
-    *(("mistral", "Mistral"), ("mixtral", "Mixtral"), ("phi", "Phi")),
-)
-"""How a model's name begins, and how its authors write that."""
-
 _NOT_IN_TITLES = re.compile(
     r"(model(\.size|\.task)?|backend|reference|micro_batch|grad_accum|seq_len|precision|attention|"
     r"checkpointing|data|machine|study|device|"
@@ -30,35 +22,15 @@ _NOT_IN_TITLES = re.compile(
 """Settings for which a results file has columns, and those that change nothing that is measured."""
 
 
-def spell_model(label: str) -> str:
-    """`BERT-Mini` or `GPT-2 mini` for `bert-mini` or `gpt2, mini`; an unknown name as it is."""
-    name, _, rest = label.partition(", ")
-    for begin, spelling in _SPELLINGS:
-        if re.match(rf"{begin}(?![a-z])", name):
-            parts = name.removeprefix(begin).split("-")
-            name = "-".join([spelling, *map(_spell_size, parts[1:])])
-            break
-    return name + (f" {rest}" if rest == "mini" else f", {rest}" if rest else "")
-
-
-def _spell_size(part: str) -> str:
-    """`Large`, `XXLarge`, `8x7B`."""
-    if part[:1].isdigit():
-        return re.sub("b$", "B", part)
-    if extra := re.fullmatch(r"(x+)(\w+)", part):
-        return extra[1].upper() + extra[2].capitalize()
-    return part.capitalize()
-
-
 def make_title(rows: pd.DataFrame, label: str) -> str:
-    """The model, where it ran, and what is not as usual: `BERT-Mini, 2 ranks, as installed`.
+    """The model, where it ran, and what is not as usual: `bert-mini, 2 ranks, as installed`.
 
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
     The label is that of `bench.statistics.table_values.model_label`.
     """
     overrides = by_key(latest_overrides(rows))
     parts = [
-        spell_model(label),
+        label,
         _ranks(rows),
         *_workload(rows, overrides),
         *_backends(rows),

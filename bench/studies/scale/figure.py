@@ -9,15 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from bench.report.content.kinds import name_sharding
+from bench.report.content.shardings import name_sharding
 from bench.report.figures.picture_files import write_figure
-from bench.report.figures.sheet import MARGIN, REPORT_WIDTH, Sheet, mark_entry
-from bench.report.figures.style import Theme
-from bench.report.words.titles import spell_model
+from bench.report.figures.style import FAINT, INK, WIDTH, mark_entry, titled_figure
 from bench.studies.scale.predict import WORLD_SIZES, Point, Prediction
-
-LEFT, HIGH, ABOVE, BELOW = 0.52, 2.7, 0.3, 0.42
-"""Inches beside the axes, of the axes, above them for the node's mark, and below them."""
 
 # Marker, its size in points, colour of Okabe and Ito's palette, dashes and gaps. Sizes differ so that hollow
 # ones at the same place are all seen; lines are told apart without colour, and none is solid.
@@ -35,33 +30,27 @@ def write_scale_figure(prediction: Prediction, path: Path) -> None:
     write_figure(path, partial(draw_scaling, prediction))
 
 
-def draw_scaling(prediction: Prediction, theme: Theme) -> Figure:
-    """Draw it in a theme."""
+def draw_scaling(prediction: Prediction) -> Figure:
+    """Draw it."""
     lines = prediction.lines
     points = [point for line in lines.values() for point in line]
-    sheet = Sheet(REPORT_WIDTH, theme)
     legend = [mark_entry(name_sharding(sharding), _marker(sharding)) for sharding in lines]
     if not all(point.fits for point in points):
-        legend.append(mark_entry("does not fit in memory", _crossed(theme)))
-    model = spell_model(prediction.config.model.name)
-    sheet.title(f"{model} on {prediction.topology.title}: predicted efficiency")
-    sheet.legend(legend)
-    axes = sheet.axes(
-        LEFT + MARGIN,
-        sheet.y + ABOVE,
-        sheet.room - LEFT - MARGIN,
-        HIGH,
+        legend.append(mark_entry("does not fit in memory", _CROSSED))
+    title = f"{prediction.config.model.name} on {prediction.topology.title}: predicted efficiency"
+    figure = titled_figure(title, (WIDTH, 3.8), legend)
+    axes = figure.subplots()
+    axes.set(
         xlabel="ranks, each with as many samples",
         ylabel="predicted efficiency",
         ylim=(0, 1.04 * max(point.efficiency.high for point in points)),
     )
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    axes.grid(axis="y", color=theme.grid, linewidth=0.6)
-    _scale_ranks(axes, prediction.topology.ranks_per_node, theme)
+    axes.grid(axis="y")
+    _scale_ranks(axes, prediction.topology.ranks_per_node)
     for order, (sharding, line) in enumerate(lines.items()):
-        _draw_line(axes, theme, sharding, line, order)
-    sheet.y += ABOVE + HIGH + BELOW
-    return sheet.finish()
+        _draw_line(axes, sharding, line, order)
+    return figure
 
 
 def _marker(sharding: str) -> dict[str, Any]:
@@ -70,23 +59,22 @@ def _marker(sharding: str) -> dict[str, Any]:
     return {"marker": marker, "mfc": "none", "mec": colour, "mew": 1.0, "markersize": size}
 
 
-def _crossed(theme: Theme) -> dict[str, Any]:
-    return {"marker": "x", "mec": theme.ink, "mew": 0.8, "markersize": 3.8}
+_CROSSED: dict[str, Any] = {"marker": "x", "mec": INK, "mew": 0.8, "markersize": 3.8}
 
 
-def _scale_ranks(axes: Axes, per_node: int, theme: Theme) -> None:
+def _scale_ranks(axes: Axes, per_node: int) -> None:
     """Powers of two on the axis, and where the node ends."""
     axes.set_xscale("log", base=2)
     axes.set_xlim(WORLD_SIZES[0] / 1.3, WORLD_SIZES[-1] * 1.3)
     axes.xaxis.set_major_locator(FixedLocator(WORLD_SIZES))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.axvline(per_node, color=theme.faint, linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
+    axes.axvline(per_node, color=FAINT, linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
     at: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "va": "bottom", "ha": "center"}
-    axes.text(per_node, 1.01, "1 node", color=theme.faint, **at)
+    axes.text(per_node, 1.01, "1 node", color=FAINT, **at)
 
 
-def _draw_line(axes: Axes, theme: Theme, sharding: str, points: Sequence[Point], order: int) -> None:
+def _draw_line(axes: Axes, sharding: str, points: Sequence[Point], order: int) -> None:
     ranks, values = WORLD_SIZES, [point.efficiency.value for point in points]
     low, high = ([getattr(point.efficiency, end) for point in points] for end in ("low", "high"))
     *_, colour, dashes = _LOOKS[sharding]
@@ -98,4 +86,4 @@ def _draw_line(axes: Axes, theme: Theme, sharding: str, points: Sequence[Point],
     axes.plot(ranks, values, zorder=20 + order, gid=f"points-{name}", **at, **_marker(sharding))
     if outside := [(point.ranks, point.efficiency.value) for point in points if not point.fits]:
         xs, ys = zip(*outside, strict=True)
-        axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **_crossed(theme))
+        axes.plot(xs, ys, zorder=40, gid=f"does-not-fit-{name}", **at, **_CROSSED)

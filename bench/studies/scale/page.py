@@ -17,9 +17,8 @@ from bench.report.content.blocks import (
     text_column,
     with_code,
 )
-from bench.report.content.kinds import name_sharding, place_of_sharding
+from bench.report.content.shardings import name_sharding, place_of_sharding
 from bench.report.words.formatting import TIMES, enumerated, number, plural
-from bench.report.words.titles import spell_model
 from bench.studies.scale.check import CheckedBytes
 from bench.studies.scale.estimates import Estimate
 from bench.studies.scale.predict import Point, Prediction
@@ -47,7 +46,7 @@ def scale_page(
 ) -> list[Block]:
     """The whole page; `figure` lies beside it."""
     topology = prediction.topology
-    title = f"{spell_model(prediction.config.model.name)} on {topology.title}"
+    title = f"{prediction.config.model.name} on {topology.title}"
     notes: list[Text] = [
         workload_in_words(prediction),
         with_code(

@@ -21,7 +21,14 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from bench.analysis.selftest import noise_table, passed, read_table, split_launches, verdict_table
+from bench.analysis.selftest import (
+    noise_table,
+    passed,
+    read_table,
+    split_launches,
+    summary_lines,
+    verdict_table,
+)
 from bench.closing import command_parser, print_closing, run_command
 from bench.config import identity
 from bench.config.compose import compose
@@ -31,7 +38,6 @@ from bench.machine import environment
 from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name
-from bench.report.pages.selftest import summary_lines
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 

@@ -9,13 +9,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.analysis.selftest import noise_table, passed, verdict_table
+from bench.analysis.selftest import noise_table, passed, read_table, summary_lines, verdict_table
 from bench.config import identity
 from bench.config.compose import compose
 from bench.errors import Terminated, UserError
 from bench.machine import environment
-from bench.report.pages.selftest import selftest_page, summary_lines
-from bench.report.render.markdown import render_markdown
 from bench.results.validity import OTHER_PROCESSES
 from bench.studies.selfcheck import bare_loop_ranks, overhead, selftest
 from bench.studies.selfcheck.selftest import describe_outcome
@@ -116,14 +114,7 @@ def test_the_lines_count_alarms_hits_and_covered_truths() -> None:
 def test_a_damaged_table_is_named(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "all.verdicts.csv").write_text(content)
     with pytest.raises(UserError, match=rf"all.verdicts.csv is damaged: .*{words}.*; restore it"):
-        render_markdown(selftest_page(tmp_path))
-
-
-def test_the_page_shows_what_comparisons_said(tmp_path: Path) -> None:
-    a_table({"same": 40}).to_csv(tmp_path / "all.verdicts.csv")
-    page = render_markdown(selftest_page(tmp_path))
-    assert "- A/A: 0 of 40 comparisons say faster or slower" in page
-    assert "Every comparison is a row of `selftest/all.verdicts.csv`." in page
+        read_table(tmp_path / "all.verdicts.csv")
 
 
 def test_forty_quick_comparisons_answer_a_a_and_fifteen_a_b() -> None:
@@ -231,16 +222,6 @@ def test_groups_that_run_one_after_the_other_are_measured_as_one_and_split(
     assert len(table) == 40
     assert set(table["launches"]) == {8}
     assert not (tmp_path / "all.verdicts.csv").exists()
-
-
-def test_the_page_has_a_part_about_groups_that_ran_one_after_the_other(tmp_path: Path) -> None:
-    for resident in ("all", "one"):
-        a_table({"same": 40}).to_csv(tmp_path / f"{resident}.verdicts.csv")
-    first, second = render_markdown(selftest_page(tmp_path)).split("## Groups one after the other")
-    lines = [[line for line in part.splitlines() if "of 40 comparisons" in line] for part in (first, second)]
-    assert len(lines[0]) == 1
-    assert lines[0] == lines[1]
-    assert "`selftest/one.verdicts.csv`" in second
 
 
 def test_the_cost_is_the_harness_s_time_over_the_bare_loop_s() -> None:

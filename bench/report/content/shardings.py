@@ -1,0 +1,24 @@
+"""Shardings in the field's words and in the order in which they are shown."""
+
+SHARDINGS = {
+    "ddp": "DDP",
+    "zero_redundancy": "ZeroRedundancyOptimizer",
+    "zero1": "ZeRO-1",
+    "zero1_native": "ZeRO-1 in 16 bits alone",
+    "zero2": "ZeRO-2",
+    "zero3": "ZeRO-3",
+    "zero2_offload": "ZeRO-2, offloaded",
+    "zero3_offload": "ZeRO-3, offloaded",
+    "fsdp2": "FSDP2",
+}
+"""Shardings in the field's words, in the order of tables and legends."""
+
+
+def name_sharding(sharding: str) -> str:
+    """A sharding in the field's words; an unknown one as it is."""
+    return SHARDINGS.get(sharding, sharding)
+
+
+def place_of_sharding(sharding: str) -> int:
+    """Where a sharding stands among others; unknown ones are last."""
+    return [*SHARDINGS, sharding].index(sharding)
