@@ -13,6 +13,7 @@ CAPTIONS = {
     "models-memory": "Peak memory, model by model",
     "speedup": "Speed-up over the reference backend",
     "memory": "Peak memory",
+    "trade-off": "Speed-up against peak memory",
     TIME: "Where a step's time goes",
     "converge": "Held-out loss against time",
 }

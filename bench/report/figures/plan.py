@@ -13,6 +13,8 @@ from bench.report.figures.comparisons import Page
 from bench.report.figures.convergence import CAPTION, draw_convergence
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import RowChart, draw_rows
+from bench.report.figures.trade_off import CAPTION as CAPTION_OF_BOTH
+from bench.report.figures.trade_off import choose, draw_trade_off
 
 Planned = tuple[ReportFigure, Callable[[], None]]  # a figure, and what draws and writes it
 
@@ -40,6 +42,10 @@ def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
         for number, page in enumerate(comparisons.cut_into_pages(panels), 1):
             chart = make(page)
             planned.append(plan(numbered(kind, number), kind, partial(draw_rows, chart), chart.caption))
+    planned += [
+        plan(f"trade-off-{one.anchor}", "trade-off", partial(draw_trade_off, one), CAPTION_OF_BOTH, one.title)
+        for one in choose(collection.controlled)
+    ]
     return planned + [
         plan(f"converge-{one.anchor}", "converge", partial(draw_convergence, one), CAPTION, one.title)
         for one in collection.controlled
