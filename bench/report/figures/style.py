@@ -129,7 +129,7 @@ def titled_figure(title: str, size: tuple[float, float], legend: Sequence[Artist
     """A figure of so many inches, with its title above and its legend below whatever is drawn in it."""
     figure = Figure(size, layout="constrained")
     if title:
-        letters = int(size[0] / LETTER / 1.2)
+        letters = int(size[0] / LETTER / 1.45)  # bold and larger
         figure.suptitle(fill(one_line(title), letters), x=0.01, ha="left")
     if legend:
         longest = max(len(str(entry.get_label())) for entry in legend)

@@ -42,7 +42,7 @@ def draw_trade_off(comparison: ReportedComparison) -> Figure:
     points = _points(comparison)
     looks = markers_of(points)
     legend = [style.mark_entry(name, look) for name, look in looks.items()]
-    title = f"Speed-up against peak memory: {comparison.title}, {comparison.panel}"
+    title = f"Speed-up against peak memory: {comparison.model}, {comparison.hardware}"
     figure = style.titled_figure(title, (style.WIDTH, 3), legend)
     axes = figure.subplots()
     axes.set(
