@@ -72,8 +72,9 @@ def prepare_dataset(
     count = len(prepared.samples)
     numbers = np.unique(np.linspace(0, count - 1, num=min(count, LOOKED_AT)).astype(int)).tolist()
     random = np.random.default_rng(0)
-    for start in range(0, len(numbers), AT_ONCE):
-        prepared.batch(numbers[start : start + AT_ONCE], random)
+    with preparation.naming_dataset(data):
+        for start in range(0, len(numbers), AT_ONCE):
+            prepared.batch(numbers[start : start + AT_ONCE], random)
     return prepared
 
 
