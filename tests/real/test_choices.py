@@ -3,8 +3,6 @@
 import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,7 +12,6 @@ from typing import Any
 import pytest
 
 from bench.config.backend import Backend
-from bench.config.identity import environment_settings
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
 from bench.launch.messages import (
@@ -26,7 +23,6 @@ from bench.launch.messages import (
     UseBatches,
     WriteExpectedTensors,
 )
-from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
 from bench.measure.stages.judging import judge_tensors
@@ -145,44 +141,6 @@ def test_it_trains_like_pytorch(
     name: str, config: Config, comparison: Comparison, reference: Trained
 ) -> None:
     check(name, trained(comparison, name), reference, config.backends[name])
-
-
-ODD = """
-import dataclasses, sys, types
-import torch
-from bench.worker import load_choice
-from tests.support.configs import a_spec
-store = torch.distributed.FileStore(sys.argv[1], 1)
-torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-class Weights(torch.nn.Module):
-    def __init__(self, count):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(count))
-    def forward(self, x):
-        return types.SimpleNamespace(loss=(self.weight * x).sum())
-for stage in ("zero1", "zero2", "zero3"):
-    for count in (1, 3, 1001):
-        spec = dataclasses.replace(a_spec(), sharding=stage)
-        made = load_choice("sharding", stage).Sharding(Weights(count), spec, torch.device("cpu"))
-        made.step([{"x": torch.ones(count)}])
-        ((_, weight),) = made.weights()
-        print(stage, count, bool((weight < 1).all()))
-"""
-
-
-@pytest.mark.exhaustive
-def test_any_odd_number_of_weights_trains_at_every_stage(tmp_path: Path) -> None:
-    one_rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    variables = worker_variables({**os.environ, **one_rank}, **environment_settings(a_config(tmp_path)))
-    done = subprocess.run(
-        [sys.executable, "-c", ODD, str(tmp_path / "store")],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    trained = [f"{stage} {count} True" for stage in ("zero1", "zero2", "zero3") for count in (1, 3, 1001)]
-    assert [line for line in done.stdout.splitlines() if line.startswith("zero")] == trained, done.stderr
 
 
 @pytest.mark.exhaustive

@@ -507,44 +507,6 @@ def test_in_16_bits_backends_train_alike_and_have_collectives(
             assert not one["proof"] or not one["proof"]["engine"]["cuda_graphs"]
 
 
-@pytest.mark.exhaustive
-def test_under_tf32_gradients_are_judged_in_fp32(tmp_path: Path) -> None:
-    _, rows = bench(
-        tmp_path,
-        "precision=tf32",
-        listed("pytorch", "ortmodule"),
-        "measure=parity",
-        "measure.launches=0",
-    )
-    assert set(rows["status"]) == {"untimed"}, rows[["backend", "message"]]
-
-
-@pytest.mark.exhaustive
-def test_backends_converge_together(tmp_path: Path) -> None:
-    _, rows = bench(
-        tmp_path,
-        *("measure=converge", "data=python_docs", listed("pytorch", "ortmodule"), "precision=fp32"),
-        *("measure.launches=2", "measure.rounds=2", "measure.evaluate_every=2", "measure.preheat_s=0"),
-        "measure.block_warmup_s=0",
-        "seq_len=64",
-    )
-    assert set(rows["status"]) == {"ok"}, rows[["backend", "message"]]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.once
-def test_who_is_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
-    overrides = ("measure=quick", "measure.rounds=6", listed("pytorch", "pytorch_zero1"), "precision=fp32")
-    first = start(tmp_path, *overrides)
-    wait_for_rows(tmp_path, first)
-    first.send_signal(signal.SIGINT)
-    printed, _ = first.communicate()
-    assert first.returncode != 0, printed
-    _, rows = bench(tmp_path, *overrides, "resume=true")
-    check_rows(rows)
-    assert rows.groupby("backend")["round"].nunique().eq(6).all()
-
-
 @pytest.mark.gpu
 def test_who_runs_out_of_memory_gets_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     """Eager attention holds 16 x 2 x 32768² scores a layer, 137 GB in the softmax's fp32; sdpa none."""
@@ -637,29 +599,6 @@ def test_one_that_dies_while_others_wait_leaves_a_row_and_they_go_on(
     assert failed["status"] == "crashed", printed
     rounds = rows[rows["status"] == "ok"].groupby("backend")["round"].nunique()
     assert sorted(rounds)[1:] == [20, 20], printed
-
-
-@pytest.mark.exhaustive
-@pytest.mark.once
-def test_one_without_enough_memory_leaves_a_row_and_the_others_take_turns(
-    is_pretended: bool, tmp_path: Path
-) -> None:
-    if not is_pretended:
-        pytest.skip("the test below asks a real GPU for more memory than it has")
-    started = start(
-        tmp_path,
-        *("backend=[pytorch,pytorch_accumulation,pytorch_again]", "reference=pytorch_accumulation"),
-        *("precision=fp32", "measure=quick", "measure.rounds=2", "measure.explain=false"),
-        *("data.lengths=full", "seq_len=64", "micro_batch=448"),
-        *(f"backends.{name}.accumulate=16" for name in ("pytorch_accumulation", "pytorch_again")),
-    )
-    printed, _ = started.communicate()
-    assert started.returncode == 1, printed
-    rows = rows_in(tmp_path)
-    (failed,) = rows[rows["status"] != "ok"].to_dict("records")
-    assert (failed["backend"], failed["status"]) == ("pytorch", "oom"), printed
-    others = rows[rows["status"] == "ok"].groupby("backend")["position"].nunique()
-    assert others.to_dict() == {"pytorch_accumulation": 2, "pytorch_again": 2}
 
 
 @pytest.mark.exhaustive

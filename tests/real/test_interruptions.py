@@ -1,4 +1,4 @@
-"""Interruptions at fixed moments; interruptions.py makes many at random ones."""
+"""A comparison that is interrupted goes on where it was, and leaves nothing behind."""
 
 import signal
 import subprocess
@@ -26,7 +26,7 @@ from tests.support.interruptions import (
 pytestmark = [pytest.mark.once, two_cores]
 
 # Enough rounds to be interrupted in the midst of them, however late the signal comes. One rank for each
-# backend: test_failures.py kills one of two, interruptions.py does so at random moments.
+# backend: test_failures.py kills one of two.
 PLAN = Plan(backends=("pytorch", "pytorch_again"), launches=1, rounds=8, world_size=1)
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -274,44 +273,7 @@ def test_adapters_for_layers_that_are_not_there_are_refused_in_one_sentence() ->
     assert caught.value.status == "unsupported"
 
 
-def test_the_saved_start_holds_the_adapters(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors.torch")
-    model = small("llama-2-7b", lora=LORA)
-    ours, path = built(model), tmp_path / "start.safetensors"
-    safetensors.save_model(ours, str(path))
-    torch.manual_seed(1)
-    theirs = models.build(model, attention="eager", dropout=False)
-    same = [torch.equal(*pair) for pair in zip(ours.parameters(), theirs.parameters(), strict=True)]
-    assert not all(same)
-    safetensors.load_model(theirs, path)
-    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
 # --- checkpointing and attention ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["bert-base", "t5-large", "llama-2-7b", "vit-base"])
-def test_checkpointing_changes_neither_loss_nor_gradients(name: str) -> None:
-    model = small(name)
-    sides = []
-    for checkpointing in (False, True):
-        module = built(model, checkpointing=checkpointing)
-        reached = loss(module, batches(model, module)[0])
-        reached.backward()
-        sides.append((reached, [value.grad for value in module.parameters() if value.requires_grad]))
-        assert any(getattr(one, "gradient_checkpointing", False) for one in module.modules()) == checkpointing
-    (plain, plain_gradients), (again, gradients) = sides
-    assert torch.equal(plain, again)
-    for one, other in zip(plain_gradients, gradients, strict=True):
-        torch.testing.assert_close(one, other)
-
-
-def test_a_model_without_checkpointing_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transformers.BertPreTrainedModel, "supports_gradient_checkpointing", False)
-    with pytest.raises(LaunchFailed, match=r"BertForMaskedLM; set checkpointing=false\.$") as caught:
-        built(small("bert-base"), checkpointing=True)
-    assert caught.value.status == "unsupported"
 
 
 @pytest.mark.parametrize(
@@ -353,12 +315,6 @@ def test_the_best_attention_is_pytorchs_own_exactly_where_the_class_has_it(
     loss(module, batches(model, module)[0])
     assert models.facts_of(module, "best")["attention"] == ("sdpa" if calls else "eager")
     assert bool(calls) == type(module)._supports_sdpa
-
-
-def test_a_wrong_number_of_heads_is_no_missing_attention() -> None:
-    model = shipped("bert-tiny")
-    with pytest.raises(ValueError, match="attention heads"):
-        built(dataclasses.replace(model, config={**model.config, "num_attention_heads": 3}), attention="sdpa")
 
 
 # --- noise ----------------------------------------------------------------------------------------

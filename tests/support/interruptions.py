@@ -1,20 +1,12 @@
-"""Kill a comparison at random moments and go on with it: is anything lost, does anything stay behind?
+"""Interrupts a comparison and goes on with it: is anything lost, does anything stay behind?"""
 
-    python -m tests.support.interruptions --times 20 --out tests/support/interruptions.md
-
-The coordinator, an agent (torchrun) and a rank get SIGKILL in turn. Afterwards the comparison is resumed
-and checked; the first thing that is wrong ends the script with status 1.
-"""
-
-import argparse
 import os
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +17,6 @@ from bench.setup.checkout import ROOT
 from tests.support.comparisons import cells_of
 from tests.support.processes import alive
 
-VICTIMS = ("coordinator", "agent", "rank")
 PARENT = "bench.worker.parent"  # what forks agents, and they their ranks
 SECONDS_TO_END = 120.0
 """After the kill of a coordinator, or after its end: a process that is left then stays for good."""
@@ -43,9 +34,6 @@ class Plan:
     launches: int
     rounds: int
     world_size: int = 2
-
-
-PLAN = Plan(backends=("pytorch", "pytorch_zero1"), launches=2, rounds=4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +88,7 @@ def interrupt(
     Args:
         plan: of the comparison.
         folder: for everything that it leaves.
-        victim: one of `VICTIMS`.
+        victim: coordinator, agent or rank.
         moment: in seconds, or the words that the coordinator must have said.
         number: of the signal.
         more: overrides.
@@ -264,88 +252,7 @@ def sockets(coordinator: int) -> list[str]:
     return [line for line in lines if f"@bench-{coordinator}-" in line]
 
 
-def shared_memory() -> set[str]:
-    """The names of this machine's shared memory objects."""
-    return {path.name for path in Path("/dev/shm").iterdir()}
-
-
 def last_line(path: Path) -> str:
     """What the coordinator said last."""
     lines = path.read_text(errors="replace").splitlines()
     return lines[-1].split(" s  ", 1)[-1].split("  (about")[0] if lines else ""
-
-
-def markdown(plan: Plan, found: Sequence[tuple[Interruption, int]], whole: float, seed: int) -> str:
-    """The table."""
-    return "\n".join(
-        [
-            "# A comparison killed at random moments, and resumed",
-            "",
-            f"`python -m tests.support.interruptions --times {len(found)} --seed {seed}`: "
-            f"{plan.launches} launches of {plan.rounds} rounds of {' and '.join(plan.backends)} "
-            f"({whole:.0f} s without interruption). "
-            "SIGKILL to the coordinator, an agent or a rank; then the same command with `resume=true`. In "
-            "every line: each backend has each round once, the rounds that were complete before the kill "
-            "are unchanged, at least as many as were asked for are there, every row is ok, and no process, "
-            "socket, shared memory or temporary folder was left.",
-            "",
-            "| | killed | after s | while | complete rounds then | ended with | rounds after resuming | "
-            "all gone within s |",
-            "| ---: | --- | ---: | --- | ---: | ---: | ---: | ---: |",
-            *(
-                f"| {number} | {one.victim} | {one.after_s:.1f} | {one.during} | {rounds_in(one.before)} | "
-                f"{one.status} | {rounds} | {one.gone_s:.1f} |"
-                for number, (one, rounds) in enumerate(found, start=1)
-            ),
-            "",
-        ]
-    )
-
-
-def uninterrupted(plan: Plan) -> float:
-    """How long the comparison takes."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "tmp").mkdir()
-        begun = time.monotonic()
-        if start(plan, Path(folder)).wait() != 0:
-            raise Wrong("the comparison fails even when nobody interrupts it")
-        return time.monotonic() - begun
-
-
-def main() -> int:
-    """Interrupt so many times, and write the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    random.seed(options.seed)
-    found: list[tuple[Interruption, int]] = []
-    try:
-        whole = uninterrupted(PLAN)
-        for number in range(options.times):
-            victim = VICTIMS[number % len(VICTIMS)]
-            moment = random.uniform(1, 0.9 * whole)
-            print(f"{number + 1}/{options.times}: {victim} after {moment:.1f} s", flush=True)
-            with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
-                (folder / "tmp").mkdir()
-                shared = shared_memory()
-                one = interrupt(PLAN, folder, victim, moment)
-                found.append((one, resume(PLAN, folder, one.before)))
-                if left := sorted(shared_memory() - shared):
-                    raise Wrong(f"shared memory is left: {left}")
-    except Wrong as wrong:
-        print(wrong, file=sys.stderr)
-        return 1
-    table = markdown(PLAN, found, whole, options.seed)
-    print(table)
-    if options.out:
-        options.out.write_text(table, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

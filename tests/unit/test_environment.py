@@ -19,13 +19,6 @@ from bench.setup.recipes import CUDA_HOME
 from tests.support.configs import a_config
 
 
-def test_the_same_machine_has_the_same_hash(tmp_path: Path) -> None:
-    config = a_config(tmp_path)
-    assert environment.digest(identity.collect_environment(config)) == environment.digest(
-        identity.collect_environment(config)
-    )
-
-
 def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
     found = identity.collect_environment(a_config(tmp_path))
     assert found["packages"]["torch"]
@@ -172,10 +165,6 @@ def test_ranks_have_the_environment_s_compiler_before_the_machine_s(tmp_path: Pa
     assert on_a_gpu(tmp_path, base)["CUDA_HOME"] == str(tmp_path / CUDA_HOME)
 
 
-def test_all_launches_share_what_the_driver_has_compiled(tmp_path: Path) -> None:
-    assert on_a_gpu(tmp_path, {})["CUDA_CACHE_PATH"] == str(tmp_path / "cuda-cache")
-
-
 def test_which_of_equal_gpus_were_given_is_not_recorded(tmp_path: Path) -> None:
     """A container names the GPUs that it got by their serial numbers."""
     settings = {**identity.environment_settings(a_config(tmp_path)), "device": "cuda"}
@@ -186,16 +175,6 @@ def test_which_of_equal_gpus_were_given_is_not_recorded(tmp_path: Path) -> None:
         for gpus in ("GPU-aa", "GPU-bb")
     )
     assert some == others
-
-
-def test_another_path_of_mkl_is_another_hash(tmp_path: Path) -> None:
-    stock, full = a_config(tmp_path), a_config(tmp_path)
-    full.device.blas = "full"
-    one, other = identity.collect_environment(stock), identity.collect_environment(full)
-    assert environment.find_differences(one, other) == [
-        "variables.LD_PRELOAD: missing, now libmkl_full_path.so"
-    ]
-    assert identity.config_hash(stock) != identity.config_hash(full)
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "NVIDIA_API_KEY", "NCCL_PASSWORD", "CUDA_SECRET_THING"])
