@@ -8,7 +8,6 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
 import pandas as pd
@@ -19,14 +18,11 @@ from bench.statistics.intervals import Amount, Floats, Speedup, mean_with_interv
 from bench.statistics.summary import BackendSummary
 
 UNNAMED = ("host", "other")  # kinds that do not say what was computed
-MAIN_SHARE = 0.5  # share of a kind's seconds above which one operator stands for it
 
 DISTORTED = 1.25
 """A profiled step that takes so many times as long as a timed one, or a timed one as long as it, is another
 step: its kinds of work take something else than in a timed one. Beside the profiler's own cost it is mostly
 memory that is new to the process."""
-
-UNKNOWN_LIMIT = 0.05  # share of a step in operators of no known kind above which the report says so
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +32,9 @@ class Breakdown:
     backend: str
     # seconds per profiled step by kind of work, in the order of `KINDS`; of shape (rounds,) each
     rounds: Mapping[str, Floats]
-    # by kind of work, the operator that has more than `MAIN_SHARE` of its seconds, if any
-    main: Mapping[str, str]
     timed_s: float | None  # seconds of a timed step; None if it has no valid blocks
     samples: int | None  # of a step, all ranks
     speedup: Speedup | None  # of its timed steps over the reference's; None for the reference itself
-    unknown: Sequence[tuple[str, float]]  # operators of no known kind with their seconds, the longest first
 
     @property
     def kinds(self) -> dict[str, float]:
@@ -68,11 +61,6 @@ class Breakdown:
         """Whether the profiled step is too far from the timed one to explain it."""
         return self.cost is not None and not 1 / DISTORTED <= self.cost <= DISTORTED
 
-    @property
-    def has_unknown(self) -> bool:
-        """Whether operators of no known kind took more than `UNKNOWN_LIMIT` of the step."""
-        return self.kinds.get("other", 0.0) > UNKNOWN_LIMIT * self.profiled_s
-
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
@@ -81,8 +69,6 @@ class Difference:
     timed: Amount  # what its timed step takes more than the reference's
     # what its profiled step takes more, by kind of work; of shape (rounds,) each
     rounds: Mapping[str, Floats]
-    # by kind of work, the main operator of the side that takes longer for it, if it has one
-    main: Mapping[str, str]
     distorted: Sequence[str] = ()  # the backends whose profiled step is too far from the timed one
 
     def of(self, kinds: Collection[str], *, among: int = 1) -> Amount:
@@ -112,11 +98,6 @@ class Difference:
         return Amount(value=self.timed.value - total.value, half=half)
 
     @property
-    def is_doubtful(self) -> bool:
-        """Whether a profile is distorted, or more is left over for sure than any kind of work differs by."""
-        return bool(self.distorted) or self.leaves_most
-
-    @property
     def leaves_most(self) -> bool:
         """Whether more is left over for sure than any kind of work differs by."""
         largest = max((abs(amount.value) for _, amount in self.kinds), default=0.0)
@@ -141,18 +122,10 @@ def break_down(
             continue
         # a loop, in a tenth of the time of pandas' groups of a dozen rows each
         by_round: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
-        by_operator: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        cells = (profiled[column].tolist() for column in ("round", "kind", "operator", "seconds_per_step"))
-        for number, kind, operator, seconds in zip(*cells, strict=True):
+        cells = (profiled[column].tolist() for column in ("round", "kind", "seconds_per_step"))
+        for number, kind, seconds in zip(*cells, strict=True):
             by_round[kind][number] += seconds
-            by_operator[kind][operator] += seconds
         numbers = sorted(set(profiled["round"]))
-        main = {}
-        for kind, operators in by_operator.items():
-            operator, seconds = max(operators.items(), key=itemgetter(1))
-            if seconds > MAIN_SHARE * sum(operators.values()):
-                main[kind] = operator
-        unknown = [(operator, took / len(numbers)) for operator, took in by_operator["other"].items()]
         timed_s = samples = None
         if summary.samples_per_s is not None and summary.micro_batch is not None:
             ranks = int(measured["world_size"].iloc[0])
@@ -166,11 +139,9 @@ def break_down(
                     for kind in KINDS
                     if kind in by_round
                 },
-                main=main,
                 timed_s=timed_s,
                 samples=samples,
                 speedup=summary.speedup,
-                unknown=sorted(unknown, key=itemgetter(1), reverse=True),
             )
         )
     return breakdowns
@@ -190,13 +161,11 @@ def explain_difference(breakdown: Breakdown, reference: Breakdown) -> Difference
         for kind in KINDS
         if kind in breakdown.rounds or kind in reference.rounds
     }
-    longer = {kind: breakdown if more.mean() > 0 else reference for kind, more in rounds.items()}
     half = None
     if (speedup := breakdown.speedup) and speedup.low and speedup.high:
         half = reference.timed_s * (1 / speedup.low - 1 / speedup.high) / 2
     return Difference(
         timed=Amount(value=breakdown.timed_s - reference.timed_s, half=half),
         rounds=rounds,
-        main={kind: side.main[kind] for kind, side in longer.items() if kind in side.main},
         distorted=[side.backend for side in (reference, breakdown) if side.is_distorted],
     )

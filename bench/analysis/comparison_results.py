@@ -5,13 +5,12 @@ from functools import cached_property
 
 import pandas as pd
 
-from bench.analysis.attribution import Attribution, attribute, changed_factors
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.backend_blocks import blocks_of, find_peak_column
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
-from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides, stopped_by_width
+from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,22 +96,6 @@ class ComparisonResults:
     def command(self) -> str:
         """The line to type that measures it again; empty if the file does not say."""
         return distinct_text(self.rows, "command")
-
-    @cached_property
-    def attribution(self) -> Attribution | None:
-        """The speed-up of the backend that changes most choices, divided among them."""
-        start = self.base
-        if start is None:
-            return None
-        stopped = stopped_by_width(self.rows)
-        changes = {other.backend: len(changed_factors(start, other)) for other in self.others}
-        most_first = sorted(changes, key=lambda backend: -changes[backend])
-        attributions = (
-            attribute(self.summaries, backend, stopped_by_width=stopped)
-            for backend in most_first
-            if changes[backend] > 1
-        )
-        return next(filter(None, attributions), None)
 
     @cached_property
     def peak_column(self) -> str:

@@ -2,7 +2,7 @@
 
 There are three levels: kinds of machines, the hosts of a kind, and the launches of a host. Two hosts of one
 kind can have intervals that exclude each other. So a comparison that several machines made has a row for each
-host, the mean of a kind's hosts, that of the kinds, and what one more machine may be expected to show.
+host, the mean of a kind's hosts, and that of the kinds.
 """
 
 import math
@@ -24,7 +24,7 @@ from bench.statistics.intervals import (
     t_quantile,
 )
 
-FEWEST_TO_PREDICT = 3  # machines, or pairs of hosts: of two it is not known how much they spread
+FEWEST = 3  # machines, or pairs of hosts: of two it is not known how much they spread
 
 SMALLEST_VARIANCE = 1e-12
 """Least squared standard error of a mean of logarithms: launches that agree to more digits than a clock has
@@ -42,24 +42,17 @@ class HostSpread:
     def __str__(self) -> str:
         """What it is, and where it comes from."""
         known = f"estimated from {self.pairs} pairs"
-        assumed = f"assumed until {FEWEST_TO_PREDICT} pairs of hosts are known"
+        assumed = f"assumed until {FEWEST} pairs of hosts are known"
         return f"{self.deviation:.1%} between hosts, {assumed if math.isinf(self.freedom) else known}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Several machines together, as ratios.
-
-    Attributes:
-        mean, low, high: of the population that the machines are of, with its 95 % interval.
-        predicted_low, predicted_high: between which one more machine lies with 95 %; None of two machines.
-    """
+    """The mean of several kinds of machines, a ratio, with its 95 % interval."""
 
     mean: float
     low: float
     high: float
-    predicted_low: float | None
-    predicted_high: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +76,12 @@ class SameComparison:
 
 
 def group_by_comparison(
-    by_machine: Mapping[str, Iterable[ComparisonResults]], base: str = ""
+    by_machine: Mapping[str, Iterable[ComparisonResults]],
 ) -> list[SameComparison]:
     """The comparisons that at least two machines have made, in the order in which they are given.
 
     Of several of one machine that with the shortest name counts, whose command has the fewest overrides:
     rounds of the same machine would make the machines look more alike than they are.
-
-    Args:
-        by_machine: the comparisons of each machine, by a name that no other one has.
-        base: the backend that speeds are compared with; the reference if empty.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, ComparisonResults]] = {}
     for machine, several in by_machine.items():
@@ -100,8 +89,8 @@ def group_by_comparison(
             if settings := settings_of(results):
                 groups.setdefault(tuple(settings.items()), {}).setdefault(machine, results)
     made = [group for group in groups.values() if len(group) > 1]
-    hosts = spread_between_hosts(compare_machines(group, base) for group in made)
-    return [same for group in made if (same := compare_machines(group, base, hosts)).backends]
+    hosts = spread_between_hosts(compare_machines(group) for group in made)
+    return [same for group in made if (same := compare_machines(group, hosts)).backends]
 
 
 def group_by_kind(machines: Mapping[str, ComparisonResults]) -> list[list[str]]:
@@ -129,7 +118,7 @@ def spread_between_hosts(compared: Iterable[SameComparison]) -> HostSpread:
                 kind = same.machines[names[0]].machine_key
                 pairs[kind] = max(weights[-1], pairs.get(kind, 0))
     known = sum(pairs.values())
-    if known < FEWEST_TO_PREDICT:
+    if known < FEWEST:
         return HostSpread(pairs=known)
     variance = max(0.0, float(np.average(variances, weights=weights)))
     return HostSpread(deviation=math.sqrt(variance), freedom=known, pairs=known)
@@ -163,7 +152,7 @@ def backends_of(results: ComparisonResults) -> dict[str, dict[str, str]]:
 
 
 def compare_machines(
-    machines: Mapping[str, ComparisonResults], base: str = "", hosts: HostSpread = HostSpread()
+    machines: Mapping[str, ComparisonResults], hosts: HostSpread = HostSpread()
 ) -> SameComparison:
     """Each backend that at least two machines have measured; under one name it must be the same."""
     known = {machine: backends_of(results) for machine, results in machines.items()}
@@ -171,10 +160,10 @@ def compare_machines(
     for machine, backends in known.items():
         for name, choices in backends.items():
             others = made.setdefault(name, [])
-            if name != base and (not others or known[others[0]][name] == choices):
+            if not others or known[others[0]][name] == choices:
                 others.append(machine)
     compared = [
-        _compare_backend(name, base, {machine: machines[machine] for machine in several}, hosts)
+        _compare_backend(name, {machine: machines[machine] for machine in several}, hosts)
         for name, several in made.items()
         if len(several) > 1
     ]
@@ -182,9 +171,9 @@ def compare_machines(
 
 
 def _compare_backend(
-    backend: str, base: str, machines: Mapping[str, ComparisonResults], hosts: HostSpread
+    backend: str, machines: Mapping[str, ComparisonResults], hosts: HostSpread
 ) -> BackendOnMachines:
-    base = base or next(iter(machines.values())).reference
+    base = next(iter(machines.values())).reference
     speedups: dict[str, Speedup] = {}
     several: dict[str, Floats] = {}
     for name, results in machines.items():
@@ -209,40 +198,29 @@ def _compare_backend(
         speedups=speedups,
         launches=several,
         kinds=kinds,
-        spread=spread_of(np.array(means), np.array(variances), hosts.deviation) if more else None,
+        spread=spread_of(np.array(means), np.array(variances)) if more else None,
     )
 
 
-def spread_of(logs: Floats, variances: Floats, host_deviation: float = 0.0) -> Spread:
-    """The random-effects mean of at least two kinds of machines, and what a host of one more may show.
+def spread_of(logs: Floats, variances: Floats) -> Spread:
+    """The random-effects mean of at least two kinds of machines.
 
     The variance between machines is Paule and Mandel's, the mean's interval Hartung and Knapp's: Student's t
     with machines - 1 degrees of freedom. Their factor of the standard error is 1 by the definition of that
     variance; where it is 0 the factor would be smaller, and is not used (Röver, Knapp & Friede, BMC Medical
-    Research Methodology 15 (2015), 99). The prediction has machines - 2 degrees of freedom.
+    Research Methodology 15 (2015), 99).
     Sources: R. C. Paule & J. Mandel, Journal of Research of the National Bureau of Standards 87 (1982),
-    377-385; J. Hartung & G. Knapp, Statistics in Medicine 20 (2001), 3875-3889; J. P. T. Higgins, S. G.
-    Thompson & D. J. Spiegelhalter, Journal of the Royal Statistical Society A 172 (2009), 137-159.
+    377-385; J. Hartung & G. Knapp, Statistics in Medicine 20 (2001), 3875-3889.
 
     Args:
         logs: of each kind's speed-up, shape (kinds,).
         variances: the squared standard error of each, in which the spread of its hosts is.
-        host_deviation: the standard deviation of that, which one more host has, too.
     """
-    count = len(logs)
     variances = np.maximum(variances, SMALLEST_VARIANCE)
-    between = variance_between(logs, variances)
-    weights = 1 / (variances + between)
-    mean, squared_error = float(np.average(logs, weights=weights)), float(1 / weights.sum())
-    half = t_quantile(count - 1) * math.sqrt(squared_error)
-    further = half_of_prediction(between + host_deviation**2, squared_error, count)
-    return Spread(
-        mean=math.exp(mean),
-        low=math.exp(mean - half),
-        high=math.exp(mean + half),
-        predicted_low=None if further is None else math.exp(mean - further),
-        predicted_high=None if further is None else math.exp(mean + further),
-    )
+    weights = 1 / (variances + variance_between(logs, variances))
+    mean = float(np.average(logs, weights=weights))
+    half = t_quantile(len(logs) - 1) / math.sqrt(weights.sum())
+    return Spread(mean=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half))
 
 
 def variance_between(values: Floats, variances: Floats) -> float:
@@ -259,10 +237,3 @@ def variance_between(values: Floats, variances: Floats) -> float:
         if excess <= 1e-9:
             return between
         between += excess / float((weights**2 * squares).sum())
-
-
-def half_of_prediction(between: float, squared_error: float, count: int) -> float | None:
-    """Half of the 95 % prediction interval for one more value; None of fewer than three."""
-    if count < FEWEST_TO_PREDICT:
-        return None
-    return t_quantile(count - 2) * math.sqrt(between + squared_error)

@@ -4,13 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.analysis.attribution import FACTORS, changed_factors
 from bench.analysis.comparison_results import ComparisonResults
+from bench.statistics.comparability import CHOICES
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 
 NOTEWORTHY = 0.02
 """A peak within so much of the reference's, as a share of it, is the same: peaks have no interval."""
+
+ORDER = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer"))
+"""The choices of a backend, in the order in which methods are shown."""
 
 SAVES, COSTS, SAME = "saves", "costs", "same"  # what a method does to the peak of memory
 
@@ -77,7 +80,7 @@ def find_methods(comparison: ComparisonResults) -> MethodsStudy | None:
     methods.sort(
         key=lambda method: (
             len(method.changes),
-            [FACTORS.index(change.choice) for change in method.changes],
+            [ORDER.index(change.choice) for change in method.changes],
             method.backend,
         )
     )
@@ -103,8 +106,9 @@ def find_methods(comparison: ComparisonResults) -> MethodsStudy | None:
 
 def _method(comparison: ComparisonResults, summary: BackendSummary, base: BackendSummary) -> Method:
     changes = [
-        ChangedChoice(choice=factor, before=getattr(base, factor), after=getattr(summary, factor))
-        for factor in changed_factors(base, summary)
+        ChangedChoice(choice=choice, before=getattr(base, choice), after=getattr(summary, choice))
+        for choice in ORDER
+        if getattr(base, choice) != getattr(summary, choice)
     ]
     mib, base_mib = summary.peak_mib, base.peak_mib
     return Method(

@@ -3,7 +3,7 @@
 One figure or table of chosen results:
 
     python -m bench.report figure RESULTS... --out speedup.pdf    models side by side, for a paper or a slide
-    python -m bench.report table RESULTS... --markdown            one row for each model and backend
+    python -m bench.report table RESULTS...                       one row for each model and backend
 
 Either has a --help of its own.
 """

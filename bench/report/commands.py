@@ -1,9 +1,8 @@
 """The commands over chosen results: `python -m bench.report figure …` and `… table …`."""
 
 import argparse
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -30,7 +29,6 @@ RESULTS are results files, or folders of them.
 """
 
 NARROWEST, WIDEST = 2.5, 40.0  # inches
-UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}  # inches of each; `pt` is LaTeX's
 
 
 def draw_figure(options: argparse.Namespace) -> int:
@@ -57,19 +55,17 @@ def draw_figure(options: argparse.Namespace) -> int:
 
 
 def parse_width(words: str) -> float:
-    """A width in inches, from words such as `3.3in`, `84mm` or `240pt`.
+    """A width in inches, such as `3.3in`.
 
     Raises:
         UserError: it is no width, or one at which nothing can be read.
     """
-    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(in|cm|mm|pt)?\s*", words)
-    if match is None:
-        raise UserError(f"{words} is no width", "give one such as --width 3.3in, 84mm or 240pt")
-    inches = float(match[1]) * UNITS[match[2] or "in"]
+    try:
+        inches = float(words.strip().removesuffix("in"))
+    except ValueError:
+        raise UserError(f"{words} is no width", "give inches, such as --width 3.3in") from None
     if not NARROWEST <= inches <= WIDEST:
-        raise UserError(
-            f"a figure {words.strip()} wide cannot be read", f"give {NARROWEST:g}in to {WIDEST:g}in"
-        )
+        raise UserError(f"a figure {words} wide cannot be read", f"give {NARROWEST:g}in to {WIDEST:g}in")
     return inches
 
 
@@ -82,9 +78,9 @@ def print_table(options: argparse.Namespace) -> int:
     comparisons, refused = read_results(options.results)
     chosen = choose_models(comparisons, options.models)
     left_out: list[str] = []
-    if options.format != "csv":  # which says of every row whether it is a result
+    if not options.csv:  # which says of every row whether it is a result
         chosen, left_out = showable(chosen, as_speedup=True)
-    panels = {"": chosen} if options.format == "csv" else panels_of(chosen)
+    panels = {"": chosen} if options.csv else panels_of(chosen)
     tables = {machine: rows_of(group) for machine, group in panels.items()}
     if options.backends:
         wanted = choose_backends(chosen, options.backends)
@@ -92,8 +88,7 @@ def print_table(options: argparse.Namespace) -> int:
             machine: [row for row in rows if row.summary.is_reference or row.summary.backend in wanted]
             for machine, rows in tables.items()
         }
-    _, make = FORMATS[options.format]
-    text = make(tables)
+    text = (csv_table if options.csv else markdown_tables)(tables)
     for sentence in (*refused, *left_out):
         print(sentence, file=sys.stderr)
     if options.out is None:
@@ -124,20 +119,13 @@ def csv_table(by_machine: Mapping[str, Sequence[BackendRow]]) -> str:
     return render_csv(list(chain.from_iterable(by_machine.values())), IN_SUMMARY)
 
 
-FORMATS: dict[str, tuple[str, Callable[[Mapping[str, Sequence[BackendRow]]], str]]] = {
-    "markdown": ("for a pull request (the default)", markdown_tables),
-    "csv": ("tidy, with every figure and its digits", csv_table),
-}
-"""The formats of a table, each with its --help and what makes it of the rows of each machine."""
-
-
 def figure_parser() -> argparse.ArgumentParser:
     """The command line of `figure`."""
     parser = _parser("figure", FIGURE, "bars in place of the usual ones")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="ends in .svg, .pdf or .png")
     what = "what to show; breakdown: where a step's time goes"
     parser.add_argument("--of", choices=["speedup", "memory", "breakdown"], default="speedup", help=what)
-    parser.add_argument("--width", default="3.3in", help="such as 3.3in (the default), 84mm, 240pt")
+    parser.add_argument("--width", default="3.3in", help="inches, 3.3in by default")
     parser.add_argument("--title", help='in place of its own; "" for none')
     return parser
 
@@ -145,10 +133,9 @@ def figure_parser() -> argparse.ArgumentParser:
 def table_parser() -> argparse.ArgumentParser:
     """The command line of `table`."""
     parser = _parser("table", TABLE, "only these and the reference")
-    formats = parser.add_mutually_exclusive_group()
-    for name, (purpose, _) in FORMATS.items():
-        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=purpose)
-    parser.set_defaults(format="markdown")
+    parser.add_argument(
+        "--csv", action="store_true", help="every figure with its digits, in place of Markdown"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write it there in place of printing it")
     return parser
 

@@ -17,7 +17,6 @@ from bench.statistics.backend_blocks import (
     blocks_by_backend,
     divide_peak,
     highest,
-    loader_share,
 )
 from bench.statistics.comparability import choices_of, describe_permitted_differences, find_inequalities
 from bench.statistics.intervals import Floats, Speedup, half_width, verdict
@@ -65,7 +64,6 @@ class BackendSummary:
     loss_difference: float | None = None
     optimizer_state_bytes: int | None = None  # of the rank that holds most
     energy_per_sample_j: float | None = None  # of all devices, over all blocks
-    loader_share: float | None = None  # of a block's seconds, waited for batches; median over blocks
     roofline_share: float | None = None  # of the limit; averaged as samples_per_s is
     # of the rounds over the reference, by launch
     log_ratios: Mapping[int, Floats] = field(default_factory=dict, compare=False)
@@ -126,7 +124,6 @@ def _summarise_alone(blocks: BackendBlocks, same_precision: ColumnArrays) -> Bac
         loss_difference=highest(valid["loss_difference"]),
         optimizer_state_bytes=None if state is None else int(state),
         energy_per_sample_j=blocks.energy_per_sample_j(),
-        loader_share=loader_share(valid),
         roofline_share=None if of_another else blocks.roofline_share(),
     )
 

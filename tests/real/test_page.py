@@ -171,10 +171,10 @@ def test_the_answer_stands_on_the_first_screen_and_everything_else_is_folded(
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     try:
         browser.get((reports / "index.html").as_uri())
-        bottom = "return document.querySelector('.answer ul').getBoundingClientRect().bottom"
+        bottom = "return document.querySelector('.machine table').getBoundingClientRect().bottom"
         assert browser.execute_script(bottom) < height
-        first = browser.execute_script("return document.querySelector('.answer li').textContent")
-        assert first.startswith("than PyTorch as installed on 1 of 2 models")
+        first = browser.execute_script("return document.querySelector('.machine td').textContent")
+        assert first.startswith("1 of 2")
         assert browser.execute_script("return document.querySelectorAll('main > details').length") > 3
         assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width

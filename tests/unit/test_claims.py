@@ -274,7 +274,6 @@ def test_a_file_whose_backends_have_several_batches_is_compared_by_its_reference
     ]
     found = verdicts(accumulating, at_largest(18, 34))
     assert found["accumulation-slows"] == "partly", "0.8 within a file, and the same peak"
-    assert found["batch-multiple-8"] == "not testable"
 
 
 def test_workers_and_pinned_memory_are_judged_one_at_a_time() -> None:
@@ -307,26 +306,6 @@ def test_weights_in_mixed_precision_are_kept_twice_or_not() -> None:
     assert verdict("bf16", "zero1_native", 6) == "reproduced", "16 bits, and the copy in fp32"
     assert verdict("bf16", "ddp", 4) == "contradicted", "autocast keeps no copy"
     assert verdict("fp32", "zero1", 8) == "not testable", "no mixed precision"
-
-
-def test_a_claim_of_gpus_is_not_judged_on_a_cpu() -> None:
-    """But with its numbers it says what would judge it."""
-
-    def batches(multiple: float, **changes: Any) -> list[list[Record]]:
-        tables = []
-        for micro_batch, seconds in ((8, 2.0 / multiple), (7, 1.75)):
-            made = comparison({"pytorch": [[seconds], [seconds * 1.001], [seconds * 0.999]]}, **changes)
-            work = workload(micro_batch=micro_batch, world_size=1, grad_accum=1)
-            tables.append([dataclasses.replace(one, workload=work) for one in made])
-        return tables
-
-    on_cpu = finding("batch-multiple-8", *batches(1.2))
-    assert on_cpu.verdict == "not testable"
-    reason, _, judge = evidence_lines(on_cpu)
-    assert reason == "only on a CPU, and the claim is of GPUs; there"
-    assert judge.startswith("what would judge it: make sweep GPUS=1")
-    assert verdicts(*batches(1.2, device="h100"))["batch-multiple-8"] == "reproduced"
-    assert verdicts(*batches(0.9, device="h100"))["batch-multiple-8"] == "contradicted"
 
 
 def test_the_words_say_on_how_many_machines_a_claim_was_tried() -> None:

@@ -5,7 +5,6 @@
 The statistics are recomputed here by other means: pandas' own groups and scipy's own functions.
 """
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
-from bench.analysis.attribution import Attribution
 from bench.compare.changes import TOLERANCES, compare, read_tolerances
 from bench.compare.differences import named_differences
 from bench.compare.tables import render_markdown
@@ -78,41 +76,6 @@ def interquartile_mean(values: pd.Series) -> float:
     """By repeating each value four times, so that a quarter is always a whole number of values."""
     fourfold = np.sort(np.repeat(values.to_numpy(), 4))
     return float(fourfold[len(values) : -len(values)].mean())
-
-
-def test_the_attribution_recomputed_order_by_order() -> None:
-    found = {
-        path: ReportedComparison(stem=path.stem, rows=csv_files.read(path)).attribution for path in FILES
-    }
-    assert any(found.values()), "some have backends that are a factorial"
-    for path, attribution in found.items():
-        if attribution is not None:
-            recompute(path, attribution)
-
-
-def recompute(path: Path, found: Attribution) -> None:
-    rows = pd.read_csv(path)
-    ok = rows[rows["status"] == "ok"]
-    choices = ok.groupby("backend")[["engine", "optimizer", "sharding"]].first()
-    names = {tuple(row): name for name, row in choices.iterrows()}
-    logs = np.log(ok["samples_per_s"]).groupby([ok["backend"], ok["launch"], ok["round"]]).mean()
-    logs = logs.unstack("backend")
-    factors = [part.factor for part in found.parts]
-    effects: dict[str, list[float]] = {factor: [] for factor in factors}
-    for order in itertools.permutations(factors):
-        at = choices.loc[found.start].copy()
-        for factor in order:
-            before = names[tuple(at)]
-            at[factor] = choices.loc[found.end, factor]
-            middles = [
-                (logs[name] - logs[found.start]).dropna().groupby("launch").apply(interquartile_mean)
-                for name in (before, names[tuple(at)])
-            ]
-            effects[factor].append(float((middles[1] - middles[0]).mean()))
-    for part in found.parts:
-        assert part.effect.ratio == pytest.approx(np.exp(np.mean(effects[part.factor])), rel=1e-9)
-        extremes = np.exp([min(effects[part.factor]), max(effects[part.factor])])
-        assert (part.lowest, part.highest) == pytest.approx(tuple(extremes), rel=1e-9)
 
 
 @pytest.mark.slow

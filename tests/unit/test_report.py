@@ -16,7 +16,6 @@ from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.pages.comparison import render_terminal
 from bench.report.render.markdown import escaped
 from bench.report.words import describe, formatting
-from bench.results.records import Record
 from tests.support.factories import block, comparison, failed, record, with_environment, workload
 from tests.support.git import committed
 from tests.support.reports import (
@@ -141,20 +140,6 @@ def test_another_reference_than_pytorch_is_named_below_the_table() -> None:
     assert f"- {escaped(words)}" in page_of(records).splitlines()
     assert words in " ".join(printed(records).split())
     assert "speed-ups are over" not in page_of(comparison(SECONDS))
-
-
-def test_it_is_said_whether_loader_or_device_limits_a_run() -> None:
-    def waiting(backend: str, seconds: float) -> Record:
-        return record(backend, blocks=(block(loader_seconds=(seconds, seconds)),))
-
-    rows = table_of_records([waiting("pytorch", 0.006), waiting("ortmodule", 0.3)])
-    page = render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
-    assert "- limited by the device: ranks waited 0.3% (pytorch) of the time for batches" in page
-    assert "- limited by the loader: ranks waited 15.0% (ortmodule) of the time for batches" in page
-    console = Console(width=100, file=io.StringIO())
-    console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))
-    assert "limited by the loader" in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "limited by" not in page_of([record()])
 
 
 def test_a_comparison_whose_backends_all_failed_before_there_was_a_model_is_shown(tmp_path: Path) -> None:

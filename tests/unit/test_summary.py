@@ -120,16 +120,6 @@ def test_energy_is_divided_among_all_samples_and_blank_if_one_block_lacks_it() -
     assert summary(silent, "pytorch").energy_per_sample_j is None
 
 
-def test_waiting_for_batches_is_a_share_of_the_slowest_rank_s_block_and_blank_where_nobody_waits() -> None:
-    # blocks of 2 s
-    waited = [
-        record(launch=n, blocks=(block(loader_seconds=(0.01, seconds)),))
-        for n, seconds in enumerate((0.1, 0.2, 0.9), start=1)
-    ]
-    assert summary(waited, "pytorch").loader_share == pytest.approx(0.1)
-    assert summary([record()], "pytorch").loader_share is None
-
-
 def test_break_even_is_the_extra_start_over_the_seconds_saved_per_step() -> None:
     late = {"setup": phase((31.0, 20.0)), "first_step": phase((3.0, 1.0))}
     records = comparison({"pytorch": [[2.0], [2.0]]}) + comparison({"ortmodule": [[1.6], [1.6]]}, **late)

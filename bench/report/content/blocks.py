@@ -202,11 +202,4 @@ class Folded:
     is_section: bool = False  # whether it is a part of the page, and not a detail within one
 
 
-@dataclass(frozen=True)
-class Preformatted:
-    """Foreign text whose line breaks and indentation are shown."""
-
-    words: str
-
-
-Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded | Preformatted
+Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded

@@ -15,23 +15,14 @@ from bench.report.words import describe
 from bench.report.words.formatting import number, ratio_and_interval
 from bench.results import arithmetic
 from bench.results.prediction import FP32_BYTES
-from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.comparability import CHOICES
-from bench.statistics.intervals import Speedup, speedup_across_runs
+from bench.statistics.intervals import Speedup
 from bench.statistics.summary import PYTORCH, BackendSummary
-from bench.statistics.table_values import distinct_text, stopped_by_width
 
 CHECKPOINTED = (0.7, 0.9)
 """Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
 
 TF32 = (1.0, 3.0)  # throughput with TF32 over that without, which the guide calls "up to 3x"
-MULTIPLE = 8  # a batch of a multiple of so many samples is faster per sample, as the guide says
-
-EQUAL_COLUMNS = (
-    *("model", "size", "task", "data", "lengths", "seq_len", "precision"),
-    *("attention", "grad_accum", "checkpointing", "device", "memory_limit_gib"),
-)
-"""What two comparisons must have in common whose global batches are set against each other."""
 
 STATE_TOLERANCE = 0.02
 """By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""
@@ -169,32 +160,6 @@ def zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
     yield from against_pytorch("pytorch_zero1", SLOWER, alone)
 
 
-def multiples_of_8_faster(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
-    """A batch of a multiple of 8 samples trains more of them per second than one of a sample more or less.
-
-    The references of two files, which differ in the global batch alone.
-    """
-    groups: dict[tuple[object, ...], list[tuple[int, ReportedComparison]]] = {}
-    for comparison in _at_equal_batch(comparisons):
-        rows = comparison.rows[comparison.rows["backend"] == comparison.reference]
-        equal = (distinct_text(rows, name) for name in EQUAL_COLUMNS)
-        group = (*equal, comparison.hardware_key, comparison.reference)
-        if not (batches := rows["global_batch"].dropna()).empty:
-            groups.setdefault(group, []).append((int(batches.iloc[0]), comparison))
-    for members in groups.values():
-        for (batch, comparison), (other_batch, other) in permutations(members, 2):
-            if abs(batch - other_batch) != 1 or other_batch % MULTIPLE:
-                continue
-            logs = (blocks_of(side.rows, side.reference).log_throughput() for side in (other, comparison))
-            stopped = stopped_by_width(other.rows, comparison.rows)
-            if ratio := speedup_across_runs(*logs, stopped_by_width=stopped):
-                words = (
-                    f"{comparison.reference} with a global batch of {batch} runs at "
-                    f"{ratio_and_interval(ratio)} of {other_batch} in {other.title}, {_where(comparison)}"
-                )
-                yield ClaimAnswer(holds=_within(SLOWER, ratio), comparison=comparison, words=words)
-
-
 # Memory
 
 
@@ -299,5 +264,4 @@ TESTS: dict[str, ClaimTest] = {
     "dataloader": partial(swapped, "loader", improves_loader, FASTER),
     "torch-compile": partial(swapped, "engine", swap("eager", "compile"), FASTER),
     "sdpa": partial(swapped, "attention", swap("eager", "sdpa"), FASTER, saves_memory=True),
-    "batch-multiple-8": multiples_of_8_faster,
 }

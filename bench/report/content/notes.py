@@ -3,12 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from bench.analysis.breakdown import UNNAMED, Breakdown, Difference, explain_difference
+from bench.analysis.breakdown import Breakdown, Difference, explain_difference
 from bench.analysis.convergence import BackendConvergence, Convergence
-from bench.analysis.steadiness.warnings import LOADER_SHARE
 from bench.errors import PASSED
-from bench.report.words.formatting import MISSING, number, one_line, plural, ratio, share
-from bench.results.operator_kinds import WAITING
+from bench.report.words.formatting import MISSING, number, one_line, plural, share
 from bench.statistics.intervals import Amount
 from bench.statistics.summary import BackendSummary
 
@@ -35,88 +33,53 @@ def group_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def limited_by(summaries: Sequence[BackendSummary]) -> list[str]:
-    """Whether loader or device limits each backend; nothing where batches were there beforehand."""
-    shares: dict[str, list[str]] = {"loader": [], "device": []}
-    for summary in summaries:
-        if summary.loader_share is not None:
-            limit = "loader" if summary.loader_share > LOADER_SHARE else "device"
-            shares[limit].append(f"{summary.loader_share:.1%} ({summary.backend})")
-    return [
-        f"limited by the {limit}: ranks waited {', '.join(waited)} of the time for batches"
-        for limit, waited in shares.items()
-        if waited
-    ]
-
-
 # Where time goes
 
 LEAST_SHARE = 0.01  # share of a step: a short line and the answer leave out what differs by less
 MOST_KINDS = 3  # kinds of work that a sentence names: those that differ most, of those that differ for sure
 
 
-def explain(breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]) -> list[str]:
-    """A sentence for each backend beside the reference: what its step has more and less of."""
-    sentences = []
-    for name, ratio_, step, difference in _differences(breakdowns, summaries):
-        why = f"of a step of {milliseconds(step)}, {_parts(difference)}"
-        if difference.distorted:
-            why = _say_distorted(difference)
-        sentences.append(f"{name} is {ratio(ratio_)} {breakdowns[0].backend}: {why}")
-    return sentences
-
-
 def certain_parts(
     breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
 ) -> list[tuple[str, str]]:
-    """What differs for sure of each backend beside the reference, after its name and without operators."""
+    """What differs for sure of each backend beside the reference, after its name."""
     notes = []
-    for name, _, step, difference in _differences(breakdowns, summaries):
+    for name, step, difference in _differences(breakdowns, summaries):
         parts = [
             f"{kind} {_signed(amount)}"
-            for kind, amount in _clear_kinds(difference)
+            for kind, amount in [one for one in difference.kinds if one[1].is_clear][:MOST_KINDS]
             if abs(amount.value) >= LEAST_SHARE * (step or 0)
         ]
         # The unit after the last alone: each backend has one line of the terminal.
         listed = ", ".join(parts).replace(" ms,", ",") or "no kind of work differs for sure"
         certain = f"of {milliseconds(step)}/step {listed}"
-        notes.append((name, _say_distorted(difference) if difference.distorted else certain))
+        if difference.leaves_most:
+            certain += f"; not explained {_signed(difference.remainder)}"
+        if difference.distorted:
+            distorted = " and ".join(difference.distorted)
+            certain = (
+                f"why is not known, since the profiled step of {distorted} is too far from the timed one"
+            )
+        notes.append((name, certain))
     return notes
-
-
-def _say_distorted(difference: Difference) -> str:
-    names = " and ".join(difference.distorted)
-    return f"why is not known, since the profiled step of {names} is too far from the timed one"
 
 
 def _differences(
     breakdowns: Sequence[Breakdown], summaries: Sequence[BackendSummary]
-) -> Iterator[tuple[str, float, float | None, Difference]]:
-    """Each backend beside the reference, its speed-up, the reference's seconds a step, and the difference."""
+) -> Iterator[tuple[str, float | None, Difference]]:
+    """Each backend beside the reference, the reference's seconds a step, and the difference."""
     if not breakdowns or breakdowns[0].backend != summaries[0].backend:
         return
     speedups = {summary.backend: summary.speedup for summary in summaries}
     for breakdown in breakdowns[1:]:
         difference, speedup = explain_difference(breakdown, breakdowns[0]), speedups[breakdown.backend]
         if difference is not None and speedup is not None:
-            yield breakdown.backend, speedup.ratio, breakdowns[0].timed_s, difference
-
-
-def _clear_kinds(difference: Difference) -> list[tuple[str, Amount]]:
-    return [(kind, amount) for kind, amount in difference.kinds if amount.is_clear][:MOST_KINDS]
+            yield breakdown.backend, breakdowns[0].timed_s, difference
 
 
 def coverage(breakdowns: Sequence[Breakdown]) -> list[str]:
-    """How far the profiles can be trusted: what they cost, what they cover, what they do not know."""
-    if not breakdowns:
-        return []
-    lines = [f"profiled step: {'; '.join(map(_trust, breakdowns))}"]
-    for each in breakdowns:
-        if each.has_unknown:
-            names = ", ".join(name for name, _ in each.unknown[:MOST_KINDS])
-            of_step = share(each.kinds["other"] / each.profiled_s)
-            lines.append(f"{each.backend}: {of_step} of the step is in operators of no known kind: {names}")
-    return lines
+    """How far the profiles can be trusted: what they cost, what they cover."""
+    return [f"profiled step: {'; '.join(map(_trust, breakdowns))}"] if breakdowns else []
 
 
 def _trust(breakdown: Breakdown) -> str:
@@ -127,21 +90,6 @@ def _trust(breakdown: Breakdown) -> str:
 def milliseconds(seconds: float | None) -> str:
     """Seconds as `384 ms`."""
     return MISSING if seconds is None else f"{seconds * 1e3:,.{0 if abs(seconds) >= 0.01 else 1}f} ms"
-
-
-def _parts(difference: Difference) -> str:
-    """The largest parts of a difference, each with the operator that has most of it where it takes longer."""
-    named, parts = _clear_kinds(difference), []
-    for kind, amount in named:
-        operator = "" if kind in UNNAMED else difference.main.get(kind)
-        of_operator = f" ({operator})" if operator and operator != WAITING else ""
-        parts.append(f"{kind} {_signed(amount)}{of_operator}")
-    rest = difference.of(difference.rounds.keys() - dict(named).keys())
-    others = "all other work" if named else "no kind of work differs for sure, all together"
-    doubt = ", more than any kind of work differs by" if difference.leaves_most else ""
-    return ", ".join(
-        [*parts, f"{others} {_signed(rest)}", f"not explained {_signed(difference.remainder)}{doubt}"]
-    )
 
 
 def _signed(amount: Amount) -> str:

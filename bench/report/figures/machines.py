@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.analysis.machines import FEWEST_TO_PREDICT, SameComparison, group_by_kind
+from bench.analysis.machines import FEWEST, SameComparison, group_by_kind
 from bench.report.content.blocks import Picture
 from bench.report.figures import style
 from bench.report.figures.picture_files import write_figure
@@ -19,7 +19,7 @@ def draw_machines(groups: Sequence[SameComparison], path: Path) -> list[Picture]
     for same in sorted(groups, key=lambda same: -len(same.machines)):
         name, _, mkl_path = title_of(same).rpartition(", ")
         title = title or name
-        if name == title and len(same.machines) >= FEWEST_TO_PREDICT:
+        if name == title and len(same.machines) >= FEWEST:
             panels[mkl_path] = same
     if not panels:
         return []

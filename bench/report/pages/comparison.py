@@ -57,7 +57,7 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
         *([over] if over else []),
         *(f"{backend}: {note}" for backend, note in notes.backend_notes(summaries)),
         *(f"warning: {warning}" for warning in comparison.warnings),
-        *notes.explain(comparison.breakdowns, summaries),
+        *(f"{name}: {why}" for name, why in notes.certain_parts(comparison.breakdowns, summaries)),
         *notes.coverage(comparison.breakdowns),
         *([definitions.LEFT_ALONE] if comparison.uncontrolled else []),
     ]
@@ -83,7 +83,7 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
 
 def _facts(comparison: ReportedComparison) -> list[Text]:
     """Everything that a reader needs to judge or repeat the figures."""
-    rows, summaries = comparison.rows, comparison.summaries
+    rows = comparison.rows
     command, products = distinct_text(rows, "command"), describe.products(rows)
     return [
         describe.workload(rows),
@@ -91,7 +91,6 @@ def _facts(comparison: ReportedComparison) -> list[Text]:
         describe.versions(rows),
         *([f"made by: {command}"] if command else []),
         f"{describe.extent(rows)}.{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
-        *notes.limited_by(summaries),
         *([products] if products else []),
         f"results file: {comparison.study}/{comparison.stem}.csv",
     ]
@@ -116,7 +115,6 @@ def render_terminal(comparison: ReportedComparison) -> Table:
         *notes.group_notes(notes.backend_notes(summaries)),
         *(f"warning: {warning}" for warning in warnings),
         f"the page has {plural(more, 'more warning')}" if more else "",
-        *notes.limited_by(summaries),
         f"{', '.join(filter(None, parts.values()))}; {describe.extent(rows)}",
     ]
     return terminal.render_table("", backend_table(TERMINAL, rows_of([comparison])), filter(None, below))

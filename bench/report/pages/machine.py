@@ -1,12 +1,10 @@
 """The page of a machine: the answer, a figure and a row for each model; then everything else, folded."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
-from bench.analysis.attribution import Contribution
 from bench.report.content import definitions
 from bench.report.content.answer import ABOUT_ANSWERS, QUESTION
 from bench.report.content.backend_columns import SCREEN, backend_table, rows_of
@@ -20,7 +18,6 @@ from bench.report.content.blocks import (
     Link,
     Paragraph,
     Pictures,
-    Preformatted,
     Small,
     Table,
     Text,
@@ -38,11 +35,8 @@ from bench.report.words.formatting import (
     one_line,
     plural,
     ratio,
-    ratio_and_interval,
     short_ratio,
 )
-from bench.results.environment_cell import latest_environment
-from bench.statistics.table_values import distinct_text
 
 ABOUT_MODELS = (
     "A row is one comparison: samples/s over those of PyTorch in the same rounds, with the 95 % interval "
@@ -50,12 +44,6 @@ ABOUT_MODELS = (
     "model that was compared several times is shown by the comparison with most of these backends, several "
     "launches and the fewest other settings. How every number is defined: docs/methodology.md."
 )
-PARTS: list[Column[Contribution]] = [
-    text_column("choice", lambda part: part.factor),
-    text_column("change", lambda part: part.change),
-    Column("effect [95 %]", lambda part: ratio_and_interval(part.effect)),
-    Column("in single orders", lambda part: f"{part.lowest:.3f} to {part.highest:.3f}"),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +57,7 @@ class MachinePage:
     other_pages: Sequence[Link]  # to those that this report has
 
     def blocks(self, *, on_screen: bool) -> list[Block]:
-        """The page; on a screen with the sortable table and environments, for which Markdown has no room."""
+        """The page; on a screen with the sortable table, for which Markdown has no room."""
         tops = [_figures_of(setting, self.figures) for setting in self.settings]
         top = [figure for figures in tops for figure in figures]
         rest = [figure for figure in self.figures if figure not in top]
@@ -88,7 +76,7 @@ class MachinePage:
             else Paragraph(definitions.NO_ANSWER)
         )
         blocks.append(about)
-        return [*blocks, *self._sections(rest, on_screen=on_screen), *self._comparisons(on_screen=on_screen)]
+        return [*blocks, *self._sections(rest, on_screen=on_screen), *self._comparisons()]
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
         """Everything else; `figures` are those that do not stand at the top."""
@@ -96,18 +84,8 @@ class MachinePage:
             ("Where a step's time goes", _pictures(figures, TIME)),
             ("More figures", _pictures(figures, *(kind for kind in CAPTIONS if kind != TIME))),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
-            ("What made the difference", self._by_choice()),
         ]
         return [Folded(heading, blocks, is_section=True) for heading, blocks in sections if blocks]
-
-    def _by_choice(self) -> list[Block]:
-        blocks: list[Block] = []
-        for comparison in self.collection.controlled:
-            if divided := comparison.attribution:
-                total = f"{divided.end} runs at {ratio_and_interval(divided.total)} of {divided.start}"
-                words = f"{comparison.title}: {total}; of this are"
-                blocks += [Paragraph(words), table(divided.parts, PARTS, label=words)]
-        return blocks
 
     def _every_backend(self) -> list[Block]:
         blocks: list[Block] = []
@@ -116,12 +94,7 @@ class MachinePage:
             blocks += [Heading(heading, 3), rows]
         return blocks
 
-    @cached_property
-    def _about_each(self) -> list[list[Block]]:
-        """What both kinds of page say of each comparison."""
-        return [comparison_blocks(comparison) for comparison in self.collection.comparisons]
-
-    def _comparisons(self, *, on_screen: bool) -> list[Block]:
+    def _comparisons(self) -> list[Block]:
         comparisons = self.collection.comparisons
         pages = self.other_pages
         further: list[Block] = [Paragraph("Further pages:"), Bullets(pages)] if pages else []
@@ -130,10 +103,10 @@ class MachinePage:
             *(
                 Folded(
                     _summary(comparison),
-                    [*blocks, *(_environment(comparison) if on_screen else [])],
+                    comparison_blocks(comparison),
                     anchor=comparison.anchor,
                 )
-                for comparison, blocks in zip(comparisons, self._about_each, strict=True)
+                for comparison in comparisons
             ),
             *further,
             Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
@@ -233,12 +206,3 @@ def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> st
 def _summary(comparison: ReportedComparison) -> str:
     left_alone = f"; in no table above, since {definitions.LEFT_ALONE}" if comparison.uncontrolled else ""
     return f"{comparison.title}{_warnings([comparison], ': ')}{left_alone}"
-
-
-def _environment(comparison: ReportedComparison) -> list[Block]:
-    hashes = [distinct_text(comparison.rows, f"{name}_hash") for name in ("config", "environment")]
-    text = json.dumps(latest_environment(comparison.rows), indent=1, sort_keys=True, ensure_ascii=False)
-    return [
-        Paragraph("configuration {}, environment {}".format(*hashes), is_faint=True),
-        Folded("Environment", [Preformatted(text)]),
-    ]

@@ -29,9 +29,8 @@ PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
 
 EXPLANATION = (
     "In brackets the 95 % interval: in a machine's row over its own launches, which says nothing of other "
-    "machines; in the mean of a kind's hosts over hosts; in the mean of kinds over kinds. The last row is "
-    "where a machine of one more kind lies with 95 %, by a random-effects model; of three kinds it is wide, "
-    "and of two nothing is known of it."
+    "machines; in the mean of a kind's hosts over hosts; in the mean of kinds over kinds, by a "
+    "random-effects model."
 )
 
 
@@ -84,7 +83,7 @@ def title_of(same: SameComparison) -> str:
 
 
 def machines_table(same: SameComparison) -> Table:
-    """A row for each machine and the mean of a kind's hosts; then the mean of kinds, and one more machine."""
+    """A row for each machine and the mean of a kind's hosts; then the mean of kinds."""
     headers = ["machine", PRODUCTS, *(f"{backend.backend} over {backend.base}" for backend in same.backends)]
     rows: list[list[Text]] = []
     for names in group_by_kind(same.machines):
@@ -94,10 +93,8 @@ def machines_table(same: SameComparison) -> Table:
         if len(names) > 1:
             means = [next(filter(None, map(backend.kinds.get, names)), None) for backend in same.backends]
             rows.append([f"mean of these {len(names)} hosts", "", *map(ratio_above_interval, means)])
-    for name, cell in (("mean of kinds", _mean), ("one more machine", _prediction)):
-        cells = [cell(backend) for backend in same.backends]
-        if any(cell != MISSING for cell in cells):
-            rows.append([name, "", *cells])
+    if any(backend.spread for backend in same.backends):
+        rows.append(["mean of kinds", "", *map(_mean, same.backends)])
     return table_of_texts(headers, rows, text_columns=headers[:2])
 
 
@@ -111,10 +108,3 @@ def _products(results: ComparisonResults) -> str:
 def _mean(backend: BackendOnMachines) -> Text:
     spread = backend.spread
     return [ratio(spread.mean), Small(f"[{spread.low:.3f}, {spread.high:.3f}]")] if spread else MISSING
-
-
-def _prediction(backend: BackendOnMachines) -> str:
-    spread = backend.spread
-    if spread is None or spread.predicted_low is None or spread.predicted_high is None:
-        return MISSING
-    return f"[{spread.predicted_low:.2f}, {spread.predicted_high:.2f}]"

@@ -70,8 +70,6 @@ def _block(block: blocks.Block) -> str:
             summary = f"<h2>{summary}</h2>" if block.is_section else summary
             anchor = _id(block.anchor)
             return f"<details{anchor}><summary>{summary}</summary>\n{_all(block.blocks)}\n</details>"
-        case blocks.Preformatted():
-            return f"<pre>{escape(block.words)}</pre>"
 
 
 def _table(block: blocks.Table) -> str:

@@ -46,8 +46,6 @@ def _block(block: blocks.Block) -> list[str]:
             return _lines(block.blocks)
         case blocks.Folded():
             return _folded(block)
-        case blocks.Preformatted():
-            return ["```", *(line.replace("`", "'") for line in block.words.splitlines()), "```", ""]
 
 
 def _table(block: blocks.Table) -> list[str]:
