@@ -74,11 +74,7 @@ class NodePool:
             ) from None
 
     def gather(self) -> None:
-        """Wait until all are there.
-
-        Raises:
-            UserError: they are not in time, or one differs from this one.
-        """
+        """Wait until all are there; UserError if they are not in time, or one differs from this one."""
         others, seconds = self.device.nnodes - 1, self.device.rdzv_timeout_s
         self.say(
             f"waiting up to {seconds:g} seconds at {self.endpoint} for {others} other "
@@ -107,11 +103,7 @@ class NodePool:
         self.say(f"all nodes are there: {', '.join(node.name for node in self.members)}")
 
     def require(self) -> None:
-        """Make sure that all are there.
-
-        Raises:
-            LaunchFailed: status `skipped`, one is missing.
-        """
+        """Make sure that all are there; LaunchFailed if status `skipped`, one is missing."""
         if lost := [node for node in self.members if node.is_lost()]:
             raise LaunchFailed(
                 "skipped",

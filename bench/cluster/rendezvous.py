@@ -66,11 +66,7 @@ def token(secret: str, rendezvous_id: str) -> str:
 
 
 def shared_secret() -> str:
-    """The secret that the user has set.
-
-    Raises:
-        UserError: there is none, or it is too short.
-    """
+    """The secret that the user has set; UserError if there is none, or it is too short."""
     secret = os.environ.get(SECRET_VARIABLE, "")
     if len(secret) < SHORTEST_SECRET:
         raise UserError(

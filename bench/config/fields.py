@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from bench.errors import UserError, did_you_mean
+from bench.errors import UserError
 
 
 def one_of(*choices: str, default: Any = dataclasses.MISSING, unnamed: str = "") -> Any:
@@ -16,10 +16,8 @@ def one_of(*choices: str, default: Any = dataclasses.MISSING, unnamed: str = "")
 
     def check(key: str, value: str) -> None:
         if value not in choices:
-            known = f"choose one of: {', '.join(name for name in choices if name != unnamed)}"
-            raise UserError(
-                f"{key}={value} is not known", did_you_mean(value, choices, otherwise=known, likeness=0.8)
-            )
+            known = ", ".join(name for name in choices if name != unnamed)
+            raise UserError(f"{key}={value} is not known", f"choose one of: {known}")
 
     return _field(default, check)
 
@@ -53,16 +51,6 @@ def _number(words: str, is_allowed: Callable[[float], bool], default: Any, most:
 
 def _format(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
-
-
-def not_empty() -> Any:
-    """Declare a field that takes any text but an empty one."""
-
-    def check(key: str, value: str) -> None:
-        if not value.strip():
-            raise UserError(f"{key} must not be empty", "leave it out to get the default")
-
-    return _field(dataclasses.MISSING, check)
 
 
 def _field(default: Any, check: Callable[[str, Any], None]) -> Any:

@@ -56,20 +56,10 @@ def check(name: str, config: Mapping[str, Any], number: int) -> None:
             "how many layers there are",
             "choose published or mini",
         )
-    if number == published:
+    if not least <= number < published:
         raise UserError(
-            f"model.size={PREFIX}{number} would leave out nothing, since {name} has {published} layers",
-            "choose published",
-        )
-    if number > published:
-        raise UserError(
-            f"model.size={PREFIX}{number} asks for more than the {published} layers of {name}",
-            f"choose {PREFIX}{published - 1} or fewer, or published",
-        )
-    if number < least:
-        raise UserError(
-            f"model.size={PREFIX}{number} is less than one layer for each of the {least} stages of {name}",
-            f"choose {PREFIX}{least} or more",
+            f"model.size={PREFIX}{number} keeps too few or too many of the {published} layers of {name}",
+            f"choose {PREFIX}{least} to {PREFIX}{published - 1}, or published",
         )
 
 

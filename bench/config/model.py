@@ -62,7 +62,7 @@ class Model:
             )
         check_size(self.name, self.dimensions, self.size)
         if self.size == MINI:
-            check_mini(self.name, self.config, micro_batch=self.micro_batch, seq_len=self.seq_len)
+            check_mini(self.name, self.config)
 
     @property
     def dimensions(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from bench.config.choices import CONF
-from bench.errors import UserError, did_you_mean
+from bench.errors import UserError
 
 
 @contextmanager
@@ -54,9 +54,7 @@ def explain(error: BaseException) -> str:
         if isinstance(cause, MissingConfigException) and "/" in (cause.missing_cfg_file or ""):
             group, _, choice = str(cause.missing_cfg_file).rpartition("/")
             known = list(cause.options or sorted(path.stem for path in (CONF / group).glob("*.yaml")))
-            listed = f"choose from: {', '.join(known) or 'none'}"
-            remedy = did_you_mean(choice, known, otherwise=listed, likeness=0.8)
-            return str(UserError(f"{group}={choice} does not exist", remedy))
+            return f"{group}={choice} does not exist; choose from: {', '.join(known) or 'none'}."
         if isinstance(cause, OmegaConfBaseException):
             file = re.match(r"In '([^']+)':", str(error))  # of a wrong key that is not on the command line
             return (f"{file[1]}.yaml: " if file else "") + _wrong_key(cause)
@@ -106,8 +104,6 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
         return f"{key} must be {_KINDS.get(wrong[2], wrong[2])}, not {wrong[1]}."
     if wrong := re.match(r"Value '(.*)' is not a valid bool", reason):
         return f"{key} must be true or false, not {wrong[1]}."
-    if wrong := re.match(r"Interpolation key '(.*)' not found", reason):
-        return f"{key} refers to {wrong[1]}, which is not a key of the configuration; write a value."
     if "missing mandatory value" in reason and key != "backends":
         return f"{key} has no value; set {key}=… or write it in the YAML file."
     if "is not Optional" in reason:
@@ -122,9 +118,7 @@ _KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or 
 
 def unknown_key(key: str, names: list[str]) -> str:
     """Return the sentence about a key that does not exist; `names` are those that do."""
-    parent, _, last = key.rpartition(".")
+    parent, _, _ = key.rpartition(".")
     if not parent:
         names = [*names, "backend", "experiment"]
-    listed = f"{parent or 'the top level'} has {', '.join(names)}."
-    remedy = did_you_mean(last, names, otherwise=listed, prefix=key[: -len(last)])
-    return f"{key} is not a key of the configuration; {remedy}"
+    return f"{key} is not a key of the configuration; {parent or 'the top level'} has {', '.join(names)}."

@@ -27,22 +27,13 @@ def check_size(name: str, config: Mapping[str, Any], size: str) -> None:
         )
 
 
-def check_mini(name: str, config: Mapping[str, Any], **usual: int | None) -> None:
-    """Refuse what a user has changed of a shipped model, and a miniature has otherwise.
-
-    `usual` is its micro-batch and length, which a miniature bounds.
-    """
+def check_mini(name: str, config: Mapping[str, Any]) -> None:
+    """Refuse what a user has changed of a shipped model, and a miniature has otherwise."""
     shipped, small = read_shipped(name), mini.shrink(config)
-    for key, number in usual.items():
-        if shipped and number != shipped[key]:
-            raise UserError(
-                f"model.{key}={number} has no meaning for model.size={MINI}", f"set {key}={number}"
-            )
     for key, value in config.items():
         if shipped and value != shipped["config"].get(key) and small[key] != value:
-            made = f"which makes it {small[key]}"
             raise UserError(
-                f"model.config.{key}={value} has no effect with model.size={MINI}, {made}",
+                f"model.config.{key}={value} has no effect with model.size={MINI}, which makes it {small[key]}",
                 "leave one of them out",
             )
 

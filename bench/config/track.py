@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bench.config.fields import above_zero, check_fields, not_empty, one_of
+from bench.config.fields import above_zero, check_fields, one_of
 
 
 @dataclass(kw_only=True)
@@ -10,7 +10,7 @@ class Mlflow:
     """MLflow."""
 
     uri: str | None  # of a server; null: a SQLite file in `Track.folder`
-    experiment: str = not_empty()
+    experiment: str
 
 
 @dataclass(kw_only=True)
@@ -18,7 +18,7 @@ class Wandb:
     """Weights & Biases."""
 
     mode: str = one_of("offline", "online")
-    project: str = not_empty()
+    project: str
     entity: str | None  # the team; null: of who is logged in
 
 
@@ -26,7 +26,7 @@ class Wandb:
 class Tensorboard:
     """TensorBoard."""
 
-    subfolder: str = not_empty()  # of `Track.folder`
+    subfolder: str  # of `Track.folder`
 
 
 @dataclass(kw_only=True)

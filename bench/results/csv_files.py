@@ -92,11 +92,7 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of a results file, which `parse` takes.
-
-    Raises:
-        UserError: it is missing, or may not be read.
-    """
+    """The bytes of a results file, which `parse` takes; UserError if it is missing, or may not be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -24,11 +24,7 @@ def list_study(results: Path, study: str) -> list[Path]:
 
 
 def name_machine(folder: Path) -> str:
-    """What the machine is called whose folder this is.
-
-    Raises:
-        UserError: its file is damaged.
-    """
+    """What the machine is called whose folder this is; UserError if its file is damaged."""
     return str(_read(folder)["name"])
 
 

@@ -57,11 +57,7 @@ class SideFile:
         write_atomically(path, table.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
 
     def read(self, path: Path) -> pd.DataFrame:
-        """Read such a file.
-
-        Raises:
-            UserError: it is damaged.
-        """
+        """Read such a file; UserError if it is damaged."""
         texts = [name for name, kind in self.columns.items() if kind == TEXT]
         missing = {name: [""] for name in self.numbers} if self.blanks else None
         try:

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("bench micro_batch=0", "micro_batch must be at least 1, not 0."),
         ("bench backend=[pytorch,jax]", "backend=jax does not exist; choose from: "),
-        ("bench mirco_batch=4", "mirco_batch is not a key of the configuration; did you mean micro_batch?"),
+        ("bench mirco_batch=4", "mirco_batch is not a key of the configuration; the top level has model"),
         ("bench micro_batch", "micro_batch is not an override; "),
         ("bench --multirun micro_batch=1,zero", "micro_batch must be a whole number, not zero."),
         ("bench results_dir=/proc/nowhere", "/proc/nowhere"),

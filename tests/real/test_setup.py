@@ -29,7 +29,6 @@ from bench.setup import choice as choosing
 from bench.setup import install, interpreter, surroundings
 from bench.setup.checkout import ROOT
 from bench.setup.choice import DEVICES, Choice
-from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
 from bench.setup.interpreter import find_or_bring_python, look_for_python
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
@@ -941,30 +940,6 @@ def test_the_compiler_of_wheels_gets_torch_s_headers_and_an_older_assembler(tmp_
     )
     assert printed.stdout == f"of 12: {source} -o x\n"
     assert source.read_text() == ".version 8.4\n.target sm_90\n"
-
-
-def build(folder: Path, name: str, code: str, *options: str) -> Path:
-    library = folder / f"lib{name}.so"
-    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library), f"-Wl,-soname,lib{name}.so"]
-    subprocess.run([*command, "-x", "none", *options], input=code, text=True, check=True)
-    return library
-
-
-def test_the_proof_says_which_library_each_function_is_from_and_what_is_missing(tmp_path: Path) -> None:
-    """Without running any of their code, which would need a driver."""
-    part = build(tmp_path, "part", 'extern "C" int part() { return 1; }')
-    code = (
-        'extern "C" int part(); extern "C" int Provider_GetHost(); int dies = *(int*)0; '
-        'extern "C" int whole() { return part() + Provider_GetHost(); }'
-    )
-    whole = build(tmp_path, "whole", code, str(part))
-    sources = find_sources(whole, [part])
-    assert sources[str(part)] == {"part"}
-    with pytest.raises(AssertionError, match=r"misses \['libpart.so'"):
-        find_sources(whole, [])
-    build(tmp_path, "part", "")  # of the right name, without the function
-    with pytest.raises(AssertionError, match=r"misses \['part'\]"):
-        find_sources(whole, [part])
 
 
 # Any Python from 3.8 on starts it, with nothing installed.

@@ -146,7 +146,6 @@ def test_a_sweep_with_a_mistake_starts_nothing(
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("seedd=1", "seedd is not a key of the configuration; did you mean seed?"),
         ("precision=fp8", "precision=fp8 does not exist; choose from: bf16, fp16, fp32, tf32."),
         (
             "device.threads=2",

@@ -142,7 +142,7 @@ def test_a_config_alone_can_be_made_smaller_and_weights_cannot(tmp_path: Path, s
 
 
 def test_more_layers_than_a_folder_has_are_refused(tmp_path: Path) -> None:
-    assert "asks for more than the 2 layers of tiny_bert" in refusal(
+    assert "too many of the 2 layers of tiny_bert" in refusal(
         f"model.pretrained={saved(tmp_path)}", "model.size=layers:3"
     )
     assert "seq_len=200 is longer than the 128 positions" in refusal(
@@ -231,7 +231,7 @@ def test_a_part_of_what_is_null_is_refused(override: str) -> None:
 
 def test_a_mistyped_key_of_an_adapter_is_refused() -> None:
     assert refusal("model=llama-2-7b", "++model.lora.rnak=4") == (
-        "model.lora.rnak is not a key of the configuration; did you mean model.lora.rank?"
+        "model.lora.rnak is not a key of the configuration; model.lora has rank, alpha, dropout, modules."
     )
 
 

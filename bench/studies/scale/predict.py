@@ -63,11 +63,7 @@ class Prediction:
 
 
 def predict(config: Config, facts: ModelFacts, topology: Topology) -> Prediction:
-    """Predict every sharding at every world size.
-
-    Raises:
-        UserError: its devices do not have that precision.
-    """
+    """Predict every sharding at every world size; UserError if its devices do not have that precision."""
     device, precision = topology.device, config.precision.name
     ranks = np.array(WORLD_SIZES, dtype=float)
     rates = {}

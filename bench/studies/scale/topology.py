@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from bench.errors import UserError, did_you_mean
+from bench.errors import UserError
 from bench.studies.scale.estimates import Estimate
 
 FOLDER = Path(__file__).parents[3] / "conf" / "topology"
@@ -52,14 +52,9 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Topology:
-    """Read a topology.
-
-    Raises:
-        UserError: there is none of this name.
-    """
+    """Read a topology; UserError if there is none of this name."""
     if name not in names():
-        listed = f"choose one of: {', '.join(names())}"
-        raise UserError(f"topology {name} is not known", did_you_mean(name, names(), otherwise=listed))
+        raise UserError(f"topology {name} is not known", f"choose one of: {', '.join(names())}")
     cells = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     device = cells["device"]
     return Topology(

@@ -210,7 +210,7 @@ def test_where_parity_alone_is_asked_for_every_backend_must_have_its_row(a_campa
     ("arguments", "sentence"),
     [
         (["parts=tiny"], "parts=tiny is not in the plan; choose from: short, long."),
-        (["grad_acum=2"], "grad_acum is not a key of the configuration; did you mean grad_accum?"),
+        (["grad_acum=2"], "grad_acum is not a key of the configuration; the top level has model"),
         (["seq_len=8"], "two comparisons of the plan are the same and would both write "),
     ],
 )
