@@ -46,7 +46,7 @@ PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was fo
 PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale collectives matrix doctor \
+.PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale matrix doctor \
 	containers selftest overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -87,10 +87,6 @@ advise: setup ## find the configuration that trains a model fastest in a given m
 scale: setup ## predict what a model would take on 1 to 1,024 GPUs: MODEL=bert-large TOPOLOGY=dgx-a100
 ## ARGS="precision=fp16 grad_accum=8" changes what is trained; the page is rendered/scale.md
 	$(VENV)/bin/python -m bench.studies.scale $(if $(MODEL),model=$(MODEL)) $(if $(TOPOLOGY),topology=$(TOPOLOGY)) $(ARGS)
-
-collectives: setup ## time what ranks send each other at sizes from 4 KiB to 256 MiB, in two minutes; GPUS=8
-	$(VENV)/bin/python -m bench.studies.sweeps scale parts=collectives \
-		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
 claims: setup ## measure what the published claims speak of, as far as a CPU can, and judge them
 ## ARGS="parts=loader" measures one part of conf/sweeps/claims.yaml; the same command goes on where it was stopped

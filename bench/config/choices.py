@@ -92,9 +92,7 @@ rounding to 24, 11, 11 and 8 significant bits."""
 LENGTHS = ("full", "uniform")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
-COUNT, LADDER = "count", "ladder"
-"""What is found out of collectives after the timed launches: which of them a step has; beside that the
-seconds of each, and of every kind from 4 KiB to 256 MiB."""
+COUNT = "count"  # what is found out of collectives after the timed launches: which of them a step has
 
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""

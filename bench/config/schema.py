@@ -192,8 +192,7 @@ class Config:
 
     def _check_measure(self) -> None:
         """Refuse ways to measure that the device or the data cannot serve."""
-        collectives = self.measure.collectives
-        if self.device.share_cores and (self.measure.launches or collectives not in (None, choices.COUNT)):
+        if self.device.share_cores and self.measure.launches:
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
                 f"set measure=parity measure.collectives={choices.COUNT}, which counts what they send",

@@ -33,7 +33,7 @@ def check_mini(name: str, config: Mapping[str, Any]) -> None:
     for key, value in config.items():
         if shipped and value != shipped["config"].get(key) and small[key] != value:
             raise UserError(
-                f"model.config.{key}={value} has no effect with model.size={MINI}, which makes it {small[key]}",
+                f"model.config.{key}={value} has no effect with model.size={MINI}, which has {small[key]}",
                 "leave one of them out",
             )
 

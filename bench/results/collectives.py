@@ -1,4 +1,4 @@
-"""What ranks do together: collectives, what each of them sends, and how long it takes alone."""
+"""What ranks do together: collectives, and what each of them sends."""
 
 from dataclasses import dataclass
 
@@ -23,15 +23,6 @@ class CountedCollective:
 
     collective: Collective
     calls: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimedCollective:
-    """A collective that was done alone, on one rank."""
-
-    collective: Collective
-    seconds: tuple[float, ...]  # of each repetition, from the moment when all ranks were ready
-    cpu_seconds: float  # of one, the threads of the communication library included; mean
 
 
 def sent_bytes(collective: Collective, ranks: int) -> float:

@@ -10,7 +10,7 @@ from bench.errors import UserError
 
 SECONDS = 60  # how long it may take; without the driver's persistence mode it wakes every GPU first
 
-FIELDS = "name,driver_version,memory.total,memory.free,compute_cap"  # known to drivers from 510 on
+FIELDS = "name,driver_version,memory.total,memory.free"
 
 NO_DEVICES, NOT_LOADED, WARNED = 6, 9, 14
 """Exit statuses of nvidia-smi: the driver finds no GPU, is not loaded, or warns of a GPU that works."""
@@ -24,7 +24,7 @@ class ListedGpu:
     driver: str  # the driver's version
     total_mib: int  # its memory; 0 where nvidia-smi does not say
     free_mib: int  # what of it is free
-    capability: str = ""  # of CUDA, such as `9.0`; empty where the driver does not know
+    capability: str = ""  # of CUDA, such as `9.0`; empty where the driver does not know, as those before 510
 
 
 def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:
@@ -34,8 +34,9 @@ def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:
     that is not loaded shows none: a login node may have the image of nodes with GPUs.
     """
     try:
-        command = ["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits"]
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        answer = _ask(f"{FIELDS},compute_cap")
+        if answer.returncode not in (0, NO_DEVICES, WARNED):
+            answer = _ask(FIELDS)
     except OSError:
         return []
     except subprocess.TimeoutExpired:
@@ -48,9 +49,9 @@ def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:
     rows = [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines()]
     # It may print warnings among them, and [N/A] for what a GPU does not say.
     gpus = [
-        ListedGpu(row[0], row[1], _mib(row[2]), _mib(row[3]), row[4] if version(row[4]) else "")
+        ListedGpu(row[0], row[1], _mib(row[2]), _mib(row[3]), "".join(filter(version, row[4:])))
         for row in rows
-        if len(row) == 5 and version(row[1])
+        if len(row) in (4, 5) and version(row[1])
     ]
     if answer.returncode not in (0, WARNED) or not gpus:
         raise _failure(printed[0] if printed else f"exit status {answer.returncode}")
@@ -72,6 +73,11 @@ def runs_on(capability: tuple[int, ...], architectures: str) -> bool:
         if compiled <= capability and (compiled[0] == capability[0] or ptx):
             return True
     return False
+
+
+def _ask(fields: str) -> subprocess.CompletedProcess[str]:
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def _failure(trouble: str) -> UserError:

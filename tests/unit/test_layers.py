@@ -46,7 +46,7 @@ def test_stages_of_a_hierarchy_share_the_layers(number: int, depths: list[int]) 
         ("layers:24", "too few or too many of the 24 layers"),
         ("layers:25", "choose layers:1 to layers:23, or published"),
         ("half", "is not known"),
-        ("mini model.config.num_hidden_layers=12", "num_hidden_layers=12 has no effect .* which makes it 2"),
+        ("mini model.config.num_hidden_layers=12", "num_hidden_layers=12 has no effect .* which has 2"),
         ("mini model.config.hidden_size=512", "hidden_size=512 has no effect with model.size=mini"),
         ("mini ++model.config.vocab_size=5000", "vocab_size=5000 has no effect with model.size=mini"),
     ],

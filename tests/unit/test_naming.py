@@ -113,14 +113,9 @@ def test_of_backends_the_unusual_ones_are_named_and_many_are_counted() -> None:
         (["model.config.x=8"], ["model.config.x='8'"]),
         (["model.config.x=null"], ["model.config.x='null'"]),
         (["model.config.x=true"], ["model.config.x='true'"]),
-        (["model.config.x=nan"], ["model.config.x='nan'"]),
-        (["model.config.x=''"], ["model.config.x=null"]),
         (["model.config.x=1"], ["model.config.x=1.0"]),
         (["model.config.x=a/b"], ["model.config.x=a_b"]),
         (["model.config.x='a,seed=1'"], ["model.config.x=a", "seed=1"]),
-        (["model.config.x='a-b'"], ["model.config.x='a%2Db'"]),
-        (["model.config.x='%2F'"], ["model.config.x='/'"]),
-        (["model.config.x='a b'"], ["model.config.x='a+b'"]),
         (["model.config.x=[a,b]"], ["model.config.x='[a,b]'"]),
         (["model.config.x=[a,b]"], ["model.config.x=['a,b']"]),
         (["model.config.x=[]"], ["model.config.x='[]'"]),
@@ -142,21 +137,7 @@ def with_name(name: str) -> str:
 
 
 def test_different_model_names_have_different_names() -> None:
-    names = [
-        "a",
-        "a-cpux2",
-        "a/b",
-        "a%2Fb",
-        "a b",
-        "a+b",
-        "a=b",
-        "a~b",
-        "A",
-        ".a",
-        "%2Ea",
-        "ä",
-        "..",
-    ]
+    names = ["a", "a-cpux2", "a/b", "a%2Fb", "a b", "a+b", "A", ".a", "ä", ".."]
     assert len({with_name(name) for name in names}) == len(names)
 
 

@@ -1,6 +1,6 @@
-"""The collectives of a step, and of a ladder of sizes: a row for each of them, and each launch."""
+"""The collectives of a step: a row for each of them."""
 
-from bench.results.columns import REAL, TEXT, WHOLE
+from bench.results.columns import TEXT, WHOLE
 from bench.results.side_files import SideFile
 
 TABLE = SideFile(
@@ -12,13 +12,9 @@ TABLE = SideFile(
         "name": TEXT,  # the kind of collective
         "launch": WHOLE,
         "ranks": WHOLE,
-        "calls": WHOLE,  # in one step; 0: it was only timed
+        "calls": WHOLE,  # in one step
         "whole_bytes": WHOLE,  # of its tensor, as in results.collectives
         "element_bytes": WHOLE,
-        "seconds": REAL,  # of one call: median over repetitions, slowest rank
-        "low_s": REAL,  # of that median's 95 % interval
-        "high_s": REAL,
-        "cpu_s": REAL,  # seconds of the processor; mean over ranks
     },
     blanks=True,
 )

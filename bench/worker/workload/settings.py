@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from bench.config import layers, own, sizes
 from bench.config.model import Model
-from bench.errors import LaunchFailed, UserError, did_you_mean
+from bench.errors import LaunchFailed, UserError
 
 
 def configuration(model: Model) -> Any:
@@ -99,8 +99,8 @@ def _refuse_unknown(
         if isinstance(value, Mapping) and isinstance(part, transformers.PretrainedConfig):
             _refuse_unknown(type(part), value, known=known.get(key, {}), made=part, path=f"{path}{key}.")
         elif key not in names and not _is_read(kind, key):
-            remedy = did_you_mean(key, sorted(names), otherwise="leave it out", prefix=f"model.config.{path}")
-            raise UserError(f"model.config.{path}{key} is not a key of transformers' {kind.__name__}", remedy)
+            where = f"model.config.{path}{key}"
+            raise UserError(f"{where} is not a key of transformers' {kind.__name__}", "leave it out")
 
 
 def _is_read(kind: Any, key: str) -> bool:
