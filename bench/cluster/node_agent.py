@@ -144,8 +144,7 @@ def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
 
     The host's name may not be known yet, or no more: a container of a cluster has its name while it runs.
 
-    Raises:
-        UserError: there is one with another secret.
+    UserError if there is one with another secret.
     """
     ourselves, last = greeting(), ""
     end = time.monotonic() + wait_s
@@ -174,8 +173,7 @@ def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
 def serve(endpoint: str, *, wait_s: float, once: bool) -> int:
     """Serve one coordinator after another, or only one.
 
-    Raises:
-        UserError: it cannot be reached, whatever happens.
+    UserError if it cannot be reached, whatever happens.
     """
     secret = shared_secret()
     try:

@@ -35,8 +35,7 @@ Say = Callable[[str], None]
 def connected_nodes(config: Config, say: Say) -> Iterator["NodePool | None"]:
     """The other nodes, all of them there and like this one; None if there are none to be.
 
-    Raises:
-        UserError: they did not come, or differ.
+    UserError if they did not come, or differ.
     """
     if config.device.nnodes == 1:
         yield None

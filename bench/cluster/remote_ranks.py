@@ -91,8 +91,7 @@ class RemoteRanks:
 
     A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true.
 
-    Raises:
-        LaunchFailed: the node could not start it.
+    LaunchFailed if the node could not start it.
     """
 
     def __init__(self, node: RemoteNode, start: StartRanks) -> None:
@@ -165,13 +164,7 @@ def nodes_of_group(
     stack: str,
     ranks_per_node: int,
 ) -> Nodes:
-    """The nodes of one group on this machine and others.
-
-    Args:
-        specs: what each of the others starts, in the order of their ranks; one or more.
-        settings, stack: as in `StartRanks`.
-        ranks_per_node: on each node, this one included.
-    """
+    """The nodes of one group on this machine and others; `specs` are in the order of the others' ranks."""
     group_id = secrets.token_hex(16)
     first, _ = specs[0]
     host: str = first.channel.socket.getsockname()[0]  # this machine's address, as the other node knows it

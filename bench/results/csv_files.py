@@ -85,8 +85,7 @@ def _quote(cell: str) -> str:
 def read(path: Path) -> pd.DataFrame:
     """Read a results file; the columns are `COLUMNS`, typed as in `DTYPES`, text untouched.
 
-    Raises:
-        UserError: if the file is missing, damaged, not a results file or of another schema.
+    UserError if the file is missing, damaged, not a results file or of another schema.
     """
     return parse(read_content(path), str(path))
 
@@ -105,8 +104,7 @@ def read_content(path: Path) -> bytes:
 def list_files(folder: Path) -> list[Path]:
     """The results files right inside a folder, sorted by name; those beside them have a dot in their names.
 
-    Raises:
-        UserError: if there is none.
+    UserError if there is none.
     """
     if paths := sorted(path for path in folder.glob("*.csv") if "." not in path.stem):
         return paths

@@ -31,8 +31,7 @@ def name_machine(folder: Path) -> str:
 def name_machines(results: Path) -> dict[str, str]:
     """By the folder's name, a short name that no other machine here has: `AMD EPYC (family 25, model 17)`.
 
-    Raises:
-        UserError: a machine's file is damaged.
+    UserError if a machine's file is damaged.
     """
     short = {folder.name: _shorten(name_machine(folder)) for folder in list_machines(results)}
     names = list(short.values())
@@ -51,8 +50,7 @@ def _shorten(name: str) -> str:
 def keep_identity(folder: Path) -> None:
     """Say in a folder that it is this machine's, if it does not say so yet.
 
-    Raises:
-        UserError: it is another machine's.
+    UserError if it is another machine's.
     """
     if not (folder / FILE).exists():
         write_identity(folder, identify(), find_microarchitecture())

@@ -797,15 +797,6 @@ def test_the_user_s_list_of_architectures_counts_more(
     assert recorded(tmp_path).architectures == "8.0+PTX"
 
 
-def test_a_choice_of_an_older_checkout_is_completed(tmp_path: Path, bin: Path) -> None:
-    write_nvidia_smi(bin, "NVIDIA H100 9.0")
-    (tmp_path / ".venv").mkdir()
-    choice = {"python": os.path.realpath(sys.executable), "version": f"{VERSION}.0", "device": "cuda"}
-    choosing.choice_file(tmp_path / ".venv").write_text(json.dumps(choice))
-    set_up(stack_of(*PACKAGES), tmp_path)
-    assert recorded(tmp_path).architectures == "9.0"
-
-
 def test_what_was_chosen_outlives_its_python(tmp_path: Path) -> None:
     set_up(stack_of(*PACKAGES), tmp_path, "cuda", cpu_adam=True)
     kept = recorded(tmp_path)

@@ -107,10 +107,6 @@ class TestSearch:
             confirm(up_to(0), found)
         assert e.value.status == "oom"
 
-    def test_where_everything_fitted_there_is_no_edge(self) -> None:
-        found = find_largest(up_to(1000), start=8, most_trials=2)
-        assert confirm(up_to(0), found) is found
-
     def test_one_step_down_is_one_resolution(self) -> None:
         assert [next_smaller(size) for size in (1, 2, 48, 64, 640)] == [0, 1, 47, 62, 620]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
-from bench.config.differences import overrides_of
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.plan import preflight
@@ -196,31 +195,6 @@ def test_a_path_is_what_was_typed(run: Run, coordinator: FakeCoordinator, overri
     assert run("--multirun" if "home" in path else "seed=1", override, "reports_dir=bücher", "study=1_0") == 0
     (config,) = coordinator.configs
     assert (config.results_dir, config.reports_dir, config.study) == (path, "bücher", "1_0")
-
-
-def test_a_sweep_measures_and_records_a_colon_and_a_space_as_they_were_typed(
-    run: Run, coordinator: FakeCoordinator
-) -> None:
-    given = ["model=gpt2", "model.size=layers:2,layers:3", "results_dir=my folder:b", r'reports_dir="c\:d"']
-    assert run("--multirun", *given) == 0
-    for layers, config in enumerate(coordinator.configs, 2):
-        assert (config.results_dir, config.reports_dir) == ("my folder:b", r"c\:d")
-        assert f"model.size=layers:{layers}" in overrides_of(config)
-
-
-def test_other_texts_may_have_any_character_too_and_a_sweep_has_several(
-    run: Run, coordinator: FakeCoordinator
-) -> None:
-    data = ["data=hf", "data.path=/nowhere/grün,/nowhere/röt", "+data.columns.tokens=Wörter", "seed=1,2"]
-    coordinator.behaviour = lambda config: []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preflight, "check_dataset", lambda config: [])
-        assert run(*data[:2], "--multirun", *data[2:], "data.processor=/nowhere/ö b") == 0
-    assert [(config.data.path, config.seed) for config in coordinator.configs] == [
-        (path, seed) for path in ("/nowhere/grün", "/nowhere/röt") for seed in (1, 2)
-    ]
-    assert {config.data.columns["tokens"] for config in coordinator.configs} == {"Wörter"}
-    assert {config.data.processor for config in coordinator.configs} == {"/nowhere/ö b"}
 
 
 @pytest.mark.parametrize(

@@ -213,26 +213,6 @@ def test_gloo_is_kept_to_the_interface_of_the_node_s_own_address() -> None:
 
 # --- how a node finds the coordinator -----------------------------------------------------------------
 
-NAME = "bench-0.bench"
-
-
-class Resolver:
-    """Stands for the one of this machine: knows `NAME` at the given ones of its look-ups, counted from 1."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, known: range) -> None:
-        self.known = known
-        self.asked = 0
-        self.original = socket.getaddrinfo
-        monkeypatch.setattr(socket, "getaddrinfo", self)
-
-    def __call__(self, host: Any, *more: Any, **named: Any) -> Any:
-        if host != NAME:
-            return self.original(host, *more, **named)
-        self.asked += 1
-        if self.asked not in self.known:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return self.original("127.0.0.1", *more, **named)
-
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -243,21 +223,34 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def test_a_node_that_starts_before_the_coordinator_s_name_is_known_serves_once_and_ends(
+def test_a_node_that_starts_before_the_coordinator_serves_once_and_ends(
     secret: str, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolver = Resolver(monkeypatch, known=range(4, 99))
+    """Nor is the coordinator's name known at first, as that of a container."""
+    original, asked = socket.getaddrinfo, []
+
+    def resolve(host: Any, *more: Any, **named: Any) -> Any:
+        asked.append(host)
+        if len(asked) < 3:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return original("127.0.0.1", *more, **named)
+
     listener = Listener("127.0.0.1", secret=secret)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
     with ThreadPoolExecutor() as pool:
         coordinator = pool.submit(listener.accept, PLAIN)
-        node = pool.submit(node_program.serve, f"{NAME}:{listener.port}", wait_s=60, once=True)
+        node = pool.submit(node_program.serve, f"bench-0:{listener.port}", wait_s=60, once=True)
         accepted = coordinator.result(10)
         assert accepted is not None
         accepted[0].close()
-        node.result(10)  # raises nothing: the exit status is 0
+        assert node.result(10) == 0
     listener.close()
-    assert resolver.asked == 4
     assert said[-1] == "the coordinator has ended, and so has all that it started here"
+
+
+def test_where_no_coordinator_came_the_last_reason_is_said(secret: str, said: list[str]) -> None:
+    assert node_program.reach(f"127.0.0.1:{free_port()}", secret, wait_s=0.1) is None
+    assert "refused" in said[-1]
 
 
 # --- the nodes of a comparison, with a program that starts nothing ------------------------------------

@@ -42,8 +42,7 @@ class CheckedBytes:
 def check_bytes(results: Path) -> list[CheckedBytes]:
     """Compare everything that was counted on any machine; what two comparisons counted is one point.
 
-    Raises:
-        UserError: a file is damaged, or a model's shapes cannot be had.
+    UserError if a file is damaged, or a model's shapes cannot be had.
     """
     facts: dict[tuple[str, ...], ModelFacts] = {}
     checked: dict[tuple[object, ...], CheckedBytes] = {}

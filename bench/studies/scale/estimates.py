@@ -40,12 +40,7 @@ class Estimate:
 
 
 class Dice:
-    """Draws figures, each of its own accord; the same figure twice is drawn twice.
-
-    Args:
-        draws: of each; 1 gives the best guess alone.
-        seed: the same seed gives the same draws.
-    """
+    """Draws figures, each of its own accord and twice if asked twice; a single draw is the best guess."""
 
     def __init__(self, draws: int = 1, seed: int = 0) -> None:
         self._draws = draws

@@ -23,8 +23,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
     Device and backends are chosen here, since shapes are the same on all; `micro_batch` replaces the
     configured one.
 
-    Raises:
-        UserError: the command line is wrong, or the model cannot be built.
+    UserError if the command line is wrong, or the model cannot be built.
     """
     of_shapes = ["device=cpu", "device.world_size=1", "device.threads=1", "backend=[pytorch]"]
     config = compose([*overrides, *of_shapes, *([f"micro_batch={micro_batch}"] if micro_batch else [])])

@@ -14,11 +14,7 @@ class LinkedNodes:
     A large collective moves at the speed of the slower link, since all adapters of a node work at a time
     and what moves inside nodes overlaps with what moves between them. A small all-reduce takes trees
     between nodes, whose depth is a logarithm (NCCL 2.4, "Massively scale your deep learning training",
-    developer.nvidia.com/blog). GPUs compute meanwhile.
-
-    Args:
-        topology: whose links they are.
-        dice: draws their figures, once for all calls.
+    developer.nvidia.com/blog). GPUs compute meanwhile. Figures are drawn once, for all calls.
     """
 
     def __init__(self, topology: Topology, dice: Dice) -> None:
@@ -32,13 +28,7 @@ class LinkedNodes:
         self._hop_inside, self._hop_between = dice.draw(inside.latency_s), dice.draw(between.latency_s)
 
     def seconds(self, kind: str, size: float, ranks: Floats) -> Floats:
-        """Seconds of one call, of shape (draws, world sizes).
-
-        Args:
-            kind: of `bench.results.collectives.SENT`.
-            size: bytes of the whole tensor.
-            ranks: how many take part, shape (world sizes,).
-        """
+        """Seconds of one call, shape (draws, world sizes); `size` is in bytes of the whole tensor."""
         nodes = np.ceil(ranks / self._per_node)
         inside, between = self._all_reduce if kind == "all_reduce" else self._ring
         speed = np.where(nodes > 1, np.minimum(inside, between), inside)

@@ -126,8 +126,7 @@ def _parts(facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *,
 
     `dice` draws what is not known exactly.
 
-    Raises:
-        UserError: it is another precision than 16 bits, or one that the device does not have.
+    UserError if it is another precision than 16 bits, or one that the device does not have.
     """
     known = precisions_of(device)
     if precision not in known:

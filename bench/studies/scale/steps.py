@@ -57,14 +57,10 @@ class StepSeconds:
 def predict_step(
     parts: Parts, traffic: Sequence[Traffic], network: LinkedNodes, ranks: Floats, *, divides_update: bool
 ) -> StepSeconds:
-    """The seconds of a step.
+    """The seconds of a step at each of these world sizes, shape (world sizes,).
 
-    Args:
-        parts: what a rank computes.
-        traffic: of a step, as for more than one rank; one alone sends nothing.
-        network: that carries them.
-        ranks: world sizes, shape (world sizes,).
-        divides_update: each rank updates its part of the parameters alone.
+    `traffic` is that of more than one rank; one alone sends nothing. With `divides_update` each rank updates
+    its part of the parameters alone.
     """
     passes = parts.grad_accum
     computed = passes * (parts.forward + parts.backward)

@@ -55,16 +55,9 @@ class Traffic:
 
 
 def traffic_of(sharding: str, facts: ModelFacts, *, ranks: int, sixteen_bits: bool = False) -> list[Traffic]:
-    """The collectives of a step.
+    """The collectives of a step under one of `SHARDINGS`; ValueError if it is another.
 
-    Args:
-        sharding: one of `SHARDINGS`.
-        facts: of the model; FSDP2 and DeepSpeed's stage 3 gather its layers one by one.
-        ranks: the world size.
-        sixteen_bits: whether FSDP2 gathers weights in 16 bits; the other shardings' autocast leaves fp32.
-
-    Raises:
-        ValueError: a sharding that is not known.
+    `sixteen_bits` says whether FSDP2 gathers weights in 16 bits; the other shardings' autocast leaves fp32.
     """
     if ranks == 1:
         return []

@@ -166,8 +166,7 @@ def _measure_missing(
 def _measure_rows(line: Sequence[str], stem: str, raw: Path) -> pd.DataFrame:
     """Measure one comparison into the folder `raw`, or what is missing of it; the rows of its results file.
 
-    Raises:
-        UserError: a launch failed.
+    UserError if a launch failed.
     """
     config = dataclasses.replace(compose(line), results_dir=str(raw))
     check_and_name(config)

@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from bench.statistics.intervals import Floats
-from bench.studies.scale.estimates import Dice, Estimate
+from bench.studies.scale.estimates import Dice
 from bench.studies.scale.network import LinkedNodes
 from bench.studies.scale.steps import Parts, StepSeconds, predict_step
-from bench.studies.scale.topology import NetworkLink, load
+from bench.studies.scale.topology import load
 from bench.studies.scale.traffic import (
     AFTER_BACKWARD,
     AFTER_UPDATE,
     BACKWARD,
     FORWARD,
-    SHARDINGS,
     Traffic,
     traffic_of,
 )
@@ -169,24 +167,3 @@ def test_draws_and_world_sizes_have_nothing_to_do_with_each_other() -> None:
     best = LinkedNodes(topology, Dice(1))
     guess = predict_step(replace(own, forward=own.forward[:1]), found, best, ranks, divides_update=True)
     assert guess.total[0] == pytest.approx(together.total[0])
-
-
-def slow(link: NetworkLink) -> NetworkLink:
-    known = link.bytes_per_s
-    rate = Estimate(value=known.value / 10, low=known.low / 10, high=known.high / 10)
-    return replace(link, bytes_per_s=rate, ring_bytes_per_s=rate)
-
-
-def test_more_is_exposed_where_links_are_slower() -> None:
-    topology, ranks = load("dgx-a100"), np.array([8.0, 64.0])
-    slower = replace(
-        topology, inside_node=slow(topology.inside_node), between_nodes=slow(topology.between_nodes)
-    )
-    own = parts(forward=np.array([[0.02]]), backward=np.array([[0.04]]))
-    for sharding in SHARDINGS:
-        found = traffic_of(sharding, facts_of_shapes([SIXTEEN_MB] * 50, layers=10), ranks=8)
-        fast, slowed = (
-            predict_step(own, found, LinkedNodes(machine, Dice()), ranks, divides_update=True)
-            for machine in (topology, slower)
-        )
-        assert (slowed.exposed > fast.exposed).all(), sharding

@@ -12,7 +12,6 @@ from bench.studies.scale.traffic import (
     MIB,
     SHARDINGS,
     Traffic,
-    in_buckets,
     sent_in_a_step,
     traffic_of,
 )
@@ -89,12 +88,6 @@ def test_one_rank_alone_sends_nothing(sharding: str) -> None:
     assert of(sharding, ranks=1) == []
 
 
-@pytest.mark.parametrize("sharding", ["zero4", "", "zero3_offload"])
-def test_what_an_unknown_sharding_sends_is_not_guessed(sharding: str) -> None:
-    with pytest.raises(ValueError, match=f"sharding={sharding} sends is not known"):
-        of(sharding)
-
-
 def test_gradients_go_along_with_the_backward_pass_where_the_library_does_that() -> None:
     assert calls(of("ddp")) == [("all_reduce", BACKWARD)]
     assert calls(of("zero_redundancy")) == [("all_reduce", BACKWARD), ("broadcast", AFTER_UPDATE)]
@@ -131,12 +124,6 @@ def test_ddp_sends_whole_tensors_the_last_ones_first() -> None:
     # 200,000 are less than 1 MiB, with 100,000 more they suffice; then 25 MiB at least, whole tensors.
     assert gradients.sizes == [300_000, 7 * million, 20 * million]
     assert of("ddp", [1000])[0].sizes == [1000]
-
-
-def test_others_send_equal_buckets_and_what_is_left() -> None:
-    assert in_buckets(10, 4) == [4, 4, 2]
-    assert in_buckets(8, 4) == [4, 4]
-    assert in_buckets(0, 4) == []
 
 
 def test_layers_are_gathered_one_by_one_and_large_models_in_deepspeeds_buckets() -> None:

@@ -259,14 +259,11 @@ def test_the_bare_loop_takes_the_default_workload() -> None:
     ("override", "sentence"),
     [
         ("grad_accum=2", "grad_accum=2 asks for; set grad_accum=1"),
-        ("checkpointing=true", "checkpointing=true asks for; set checkpointing=false"),
         ("precision=bf16", "precision=bf16 asks for; set precision=fp32"),
-        ("data=python_docs", "data=python_docs asks for; set data=synthetic"),
         ("model.trained=head", "model.trained=head asks for; set model.trained=all"),
         ("model.module=docs/examples/own_convnet.py:ConvNet", "own_convnet.py:ConvNet asks for"),
         ("model.pretrained=conf/sweeps/architectures/bert", "set model.pretrained=null"),
         ("backend=[pytorch,pytorch_fused]", "leave backend=… and backends.… out"),
-        ("backend=[pytorch_fused]", "leave backend=… and backends.… out"),
         ("backends.pytorch.optimizer=adamw_fused", "leave backend=… and backends.… out"),
     ],
 )
