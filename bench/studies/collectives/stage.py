@@ -54,7 +54,7 @@ class Collectives(Stage):
         described = self.shared.describe(name) | {"launch": 1, "status": "ok"}
         try:
             spec = self.shared.starter.spec(name, timed(1))
-            folder = self.shared.output.folder / "collectives" / name
+            folder = self.shared.output.folder / "collectives-1" / name
             with self.shared.starter.start_spec(spec, folder) as group:
                 group.connect()
                 group.request(Build())
