@@ -2,22 +2,21 @@
 
 Reports to the coordinator that listens at HOST:PORT (its device.rdzv_endpoint), starts and signals ranks as
 it is asked to, and ends all of them when the coordinator ends; then it waits for the next. Imports no torch.
-The exit status is 0 if no coordinator came, 2 if it was refused, 130 after Ctrl-C, 143 after SIGTERM.
+The exit status is 2 if it was refused, else 0, after Ctrl-C and SIGTERM, too.
 """
 
+import argparse
 import itertools
 import os
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.closing import command_parser, run_command
 from bench.cluster.messages import (
     NODE_REQUESTS,
     Answered,
@@ -33,7 +32,7 @@ from bench.cluster.messages import (
 )
 from bench.cluster.rendezvous import gloo_interface, shared_secret
 from bench.config.device import host_and_port
-from bench.errors import UserError
+from bench.errors import Terminated, UserError
 from bench.launch.channel import Channel, Closed, Refused, dial, introduce
 from bench.launch.local_ranks import LocalRanks
 from bench.launch.scratch import Scratch
@@ -170,7 +169,7 @@ def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
     return None
 
 
-def serve(endpoint: str, *, wait_s: float, once: bool) -> int:
+def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
     """Serve one coordinator after another, or only one.
 
     UserError if it cannot be reached, whatever happens.
@@ -190,20 +189,31 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> int:
             channel.close()
         say("the coordinator has ended, and so has all that it started here")
         if once:
-            break
-    return 0
+            return
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status."""
-    parser = command_parser("bench.cluster.node_agent", __doc__)
+def main() -> int:
+    """Run the command line in `sys.argv`; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.cluster.node_agent",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("endpoint", metavar="HOST:PORT", help="the coordinator's device.rdzv_endpoint")
     parser.add_argument(
         "--wait", type=float, default=WAIT_SECONDS, metavar="SECONDS", help="for a coordinator, each time"
     )
     parser.add_argument("--once", action="store_true", help="end with the first coordinator")
-    options = parser.parse_args(arguments)
-    return run_command(lambda: serve(options.endpoint, wait_s=options.wait, once=options.once), "ended")
+    options = parser.parse_args()
+    Terminated.catch()
+    try:
+        serve(options.endpoint, wait_s=options.wait, once=options.once)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        say("ended")
+    return 0
 
 
 if __name__ == "__main__":
