@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from bench.statistics.intervals import Floats
 from bench.studies.scale.estimates import Dice
 from bench.studies.scale.network import LinkedNodes
 from bench.studies.scale.steps import Parts, StepSeconds, predict_step
