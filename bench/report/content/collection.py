@@ -1,8 +1,8 @@
 """All comparisons of a report, each file read and summarised once; every table and figure starts here."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.side_files import BREAKDOWN, HELD_OUT_LOSSES, SideFile
 from bench.statistics.table_values import distinct_text, model_label
-from bench.study import load_part, load_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,6 @@ class ReportedComparison(ComparisonResults):
 
     profile: pd.DataFrame | None = None  # `BREAKDOWN`: where each backend's time goes
     followed: pd.DataFrame | None = None  # `HELD_OUT_LOSSES`
-    of_studies: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # by the study's name
     path: Path | None = None  # the results file, if it was read from one
     distinction: str = ""  # what tells it from others that are shown with it under the same title
 
@@ -168,17 +166,11 @@ def read_comparison(path: Path) -> ReportedComparison:
         UserError: one of them is damaged.
     """
     rows, profile = csv_files.read(path), BREAKDOWN.path_of(path)
-    of_studies = {
-        name: _read_beside(path, rows, part.TABLE)
-        for name, part in load_parts("table").items()
-        if load_part(name, "page")
-    }
     return ReportedComparison(
         stem=path.stem,
         rows=rows,
         profile=BREAKDOWN.read(profile) if profile.exists() else None,
         followed=_read_beside(path, rows, HELD_OUT_LOSSES),
-        of_studies={name: table for name, table in of_studies.items() if table is not None},
         path=path,
     )
 

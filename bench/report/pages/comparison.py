@@ -74,10 +74,8 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
         blocks += explained_table("Time to the target", target.backends, TARGET, f"{goal} {ABOUT_TARGET}")
-    for name, page in load_parts("page").items():
-        if (records := comparison.of_studies.get(name)) is not None:
-            rows = records.astype(object).where(records.notna(), None).to_dict("records")
-            blocks += page.make_blocks(rows)
+    for page in load_parts("page").values():
+        blocks += page.make_blocks(comparison)
     return blocks
 
 
