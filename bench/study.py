@@ -8,7 +8,7 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
 | `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
 | `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
-| `page.py` | `make_blocks`: what a page says further of a `ReportedComparison` |
+| `section.py` | `make_blocks`: what a page says further of a `ReportedComparison` |
 
 The core finds folders and imports by these names; without the folder there is no such study.
 """

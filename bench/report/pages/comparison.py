@@ -74,8 +74,8 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
         blocks += explained_table("Time to the target", target.backends, TARGET, f"{goal} {ABOUT_TARGET}")
-    for page in load_parts("page").values():
-        blocks += page.make_blocks(comparison)
+    for section in load_parts("section").values():
+        blocks += section.make_blocks(comparison)
     return blocks
 
 

@@ -4,5 +4,5 @@ from bench.study import Study
 
 STUDY = Study(
     answers="What holds over many comparisons: of models, methods, published claims, and on a GPU?",
-    command="make reproduce, methods, claims, matrix, gpu-campaign",
+    command="make reproduce",
 )
