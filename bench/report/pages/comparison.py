@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from bench.analysis.beginning import Beginning, find_beginnings
 from bench.analysis.convergence import BackendConvergence
 from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.config.backend import describe_reference
@@ -25,22 +24,9 @@ from bench.report.content.blocks import (
 from bench.report.content.collection import ReportedComparison
 from bench.report.render import terminal
 from bench.report.words import describe
-from bench.report.words.formatting import MISSING, number, one_line, plural, ratio_and_interval
+from bench.report.words.formatting import MISSING, one_line, plural, ratio_and_interval
 from bench.statistics.table_values import distinct_text
 
-BEGINNING: list[Column[Beginning]] = [
-    text_column("backend", lambda backend: one_line(backend.backend)),
-    Column("packages on disk MiB", lambda backend: number(backend.installed)),
-    Column("files to start from MiB", lambda backend: number(backend.loaded)),
-    Column("imports s", lambda backend: number(backend.imported_s, 3)),
-    Column("until the first step is done s", lambda backend: number(backend.first_step_s, 3)),
-    Column("memory before there is a model MiB", lambda backend: number(backend.runtime)),
-    Column("peak memory MiB", lambda backend: number(backend.peak)),
-]
-ABOUT_BEGINNING = (
-    "Packages: all of which the process uses something. Files: weights, or what was made for a device "
-    "beforehand. Times are medians over launches, from the beginning of set-up, without the start of Python."
-)
 TARGET: list[Column[BackendConvergence]] = [
     text_column("backend", lambda backend: one_line(backend.backend)),
     text_column(
@@ -92,8 +78,6 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
         blocks += _explained("Time to the target", target.backends, TARGET, f"{goal} {ABOUT_TARGET}")
-    beginnings = find_beginnings(comparison.rows)
-    blocks += _explained("What each backend takes to begin", beginnings, BEGINNING, ABOUT_BEGINNING)
     return blocks
 
 
