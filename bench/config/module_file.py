@@ -11,8 +11,9 @@ from pathlib import Path
 from bench.config.content import hash_file
 from bench.errors import UserError
 from bench.machine.environment import digest
-from bench.machine.packages import INSTALLED
 from bench.setup.surroundings import cache_folder
+
+INSTALLED = ("site-packages", "dist-packages")  # what folders are called in which packages are installed
 
 
 def find_file(module: str) -> Path:

@@ -72,7 +72,6 @@ class Built(PhaseFigures, frozen=True, kw_only=True):
     host_runtime_bytes: int | None  # of the rank's memory before there was a model
     host_runtime_anonymous_bytes: int | None  # of it, without pages of files
     import_seconds: float  # of the phase, until all libraries were imported
-    loaded_bytes: int  # of the file of weights that training starts from
     weights: str  # what of a checkpoint was not used, and what was new for the task
     library: str  # that multiplies matrices in this engine
 
@@ -97,7 +96,6 @@ class FirstStepTaken(BlockTimed, frozen=True, kw_only=True):
     proof: dict[str, Any]  # that engine, optimizer and sharding are the ones that were asked for
     weights_bytes: int  # that this rank holds: the model's, and copies that the optimizer updates
     optimizer_state_bytes: int  # that this rank holds
-    packages: list[str]  # that this process has imported, as paths of files or folders
 
 
 GRADIENT, BUFFER = "gradient", "buffer"

@@ -103,8 +103,6 @@ DTYPES = {
     "torch_peak_reserved_mib": REAL,
     "host_runtime_mib": REAL,  # before there was a model: interpreter and all libraries; highest rank
     "host_runtime_anonymous_mib": REAL,  # the same without pages of files
-    "installed_mib": REAL,  # on disk, of all packages that a rank has imported after its first step
-    "loaded_mib": REAL,  # of the file of weights that training starts from
     "predicted_weights_bytes": WHOLE,  # from here: per rank, from the number of parameters alone
     "predicted_gradients_bytes": WHOLE,
     "predicted_optimizer_bytes": WHOLE,
@@ -132,3 +130,6 @@ ADDED = (
     *("host_runtime_anonymous_mib", "saturating_micro_batch"),
 )
 """Columns that files of before they were recorded lack; they are blank there."""
+
+REMOVED = ("installed_mib", "loaded_mib")
+"""Columns of earlier files that nobody reads any more."""

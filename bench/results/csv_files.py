@@ -23,7 +23,7 @@ from bench.machine.environment import hash_environment
 from bench.results import arithmetic
 from bench.results.atomic import write_atomically
 from bench.results.column_arrays import ColumnArrays
-from bench.results.columns import ADDED, COLUMNS, DTYPES, REAL, TEXT
+from bench.results.columns import ADDED, COLUMNS, DTYPES, REAL, REMOVED, TEXT
 from bench.results.environment_cell import parse_environment
 from bench.results.records import SCHEMA_VERSION
 from bench.results.validity import REMEDIES
@@ -135,7 +135,7 @@ def _parse_cells(text: str, name: str) -> pd.DataFrame:
         raise _damaged(name, "a column is there twice")
     if not text.endswith("\n") or any(len(line) != len(header) for line in lines):
         raise _damaged(name, "it breaks off, or a row has too few or too many cells")
-    table = pd.DataFrame(lines, columns=header, dtype=object)
+    table = pd.DataFrame(lines, columns=header, dtype=object).drop(columns=list(REMOVED), errors="ignore")
     _check_header(table, name)
     hashes, cells = table["environment_hash"], table["environment"]
     environments = {key: cell for key, cell in zip(hashes, cells, strict=True) if cell}

@@ -250,8 +250,6 @@ class Record:
     host_runtime_bytes: tuple[int | None, ...] = ()  # of each rank's memory before there was a model
     host_runtime_anonymous_bytes: tuple[int | None, ...] = ()  # the same without pages of files
     import_seconds: tuple[float, ...] = ()  # of each rank's set-up, until there was a model
-    loaded_bytes: int | None = None  # of the files that training starts from
-    installed_bytes: int | None = None  # on disk, of all packages that a rank has imported
     predicted: Predicted | None = None  # from the parameters alone
     weights_bytes: tuple[int, ...] = ()  # per rank, all copies of the weights
     optimizer_state_bytes: tuple[int, ...] = ()  # per rank

@@ -224,8 +224,6 @@ def _launch_cells(record: Record) -> dict[str, Any]:
         "checkpointing": int(work.checkpointing),
         "host_runtime_mib": _highest_mib(record.host_runtime_bytes),
         "host_runtime_anonymous_mib": _highest_mib(record.host_runtime_anonymous_bytes),
-        "installed_mib": _highest_mib([record.installed_bytes]),
-        "loaded_mib": _highest_mib([record.loaded_bytes]),
         "predicted_weights_bytes": predicted and predicted.weights,
         "predicted_gradients_bytes": predicted and predicted.gradients,
         "predicted_optimizer_bytes": predicted and predicted.optimizer,

@@ -7,7 +7,6 @@ GPU is not seen by the next.
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -357,14 +356,6 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     )
 
 
-def wait_for_rows(folder: Path, started: "subprocess.Popen[str]") -> None:
-    """Until a round has been written, or the command has ended."""
-    while started.poll() is None:
-        if any("." not in path.stem for path in (folder / "results").glob("*.csv")):
-            return
-        time.sleep(0.2)
-
-
 def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
     """The rows of the only results file, or of the one beside it of this kind."""
     written = [path for path in (folder / "results").glob("*.csv") if path.stem.partition(".")[2] == kind]
@@ -573,32 +564,6 @@ def test_backends_that_do_not_fit_side_by_side_run_one_after_the_other(
         figures = ["device_peak_mib", "device_baseline_mib", "samples_per_s"]
         print(rows[["backend", "round", "position", *figures]].to_string())
     assert positions == {2048: [2, 2], 800: [1, 1]}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.once
-def test_one_that_dies_while_others_wait_leaves_a_row_and_they_go_on(
-    is_pretended: bool, tmp_path: Path
-) -> None:
-    if not is_pretended:
-        pytest.skip("which processes are on a real GPU is not noted anywhere")
-    started = start(
-        tmp_path,
-        *("backend=[pytorch,pytorch_zero1,pytorch_fused]", "precision=fp32"),
-        *("measure.rounds=20", "measure.explain=false"),
-    )
-    wait_for_rows(tmp_path, started)
-    noted = Path(os.environ[pretended_gpu.FOLDER]).glob("GPU-*/[0-9]*")
-    living = sorted(int(note.name) for note in noted if Path("/proc", note.name).exists())
-    assert len(living) == 3, "all groups are on the GPU"
-    os.kill(living[-1], signal.SIGKILL)
-    printed, _ = started.communicate()
-    assert started.returncode == 1, printed
-    rows = rows_in(tmp_path)
-    (failed,) = rows[rows["status"] != "ok"].to_dict("records")
-    assert failed["status"] == "crashed", printed
-    rounds = rows[rows["status"] == "ok"].groupby("backend")["round"].nunique()
-    assert sorted(rounds)[1:] == [20, 20], printed
 
 
 @pytest.mark.exhaustive

@@ -79,10 +79,6 @@ def test_each_way_to_miss_the_full_path_is_told(path: str | None, preloaded: boo
     assert caught.value.status == "fallback"
 
 
-def test_another_path_with_the_library_in_place_is_the_full_one() -> None:
-    mkl_path.check_full("oneMKL (Intel(R) AVX-512) enabled processors", preloaded=True)
-
-
 def test_the_line_about_the_path_is_found_among_others() -> None:
     printed = (
         "something else\n"
@@ -106,8 +102,3 @@ def test_what_a_library_prints_is_caught_and_what_comes_after_is_not(
     assert mkl_path.printed_by(speak) == "from C\n"
     print("after", flush=True)
     assert capfd.readouterr().out == "before\nafter\n"
-
-
-def test_the_library_of_matrix_products_is_read_from_torch_s_settings() -> None:
-    assert mkl_path.built_with("Build settings: BLAS_INFO=open, BUILD_TYPE=Release") == "open"
-    assert mkl_path.built_with("Build settings: BUILD_TYPE=Release") is None

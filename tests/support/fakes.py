@@ -83,7 +83,6 @@ class FakeTraining:
         **{
             "host_runtime_bytes": 50 << 20,
             "host_runtime_anonymous_bytes": 40 << 20,
-            "loaded_bytes": 4000,
             "weights": "",
             "library": "torch",
         },
@@ -288,7 +287,6 @@ class FakeGroup:
                     host_runtime_bytes=50 << 20,
                     host_runtime_anonymous_bytes=40 << 20,
                     import_seconds=1.5,
-                    loaded_bytes=4000,
                     weights="",
                     library="onnxruntime" if self.spec.engine == "ortmodule" else "torch",
                 )
@@ -299,7 +297,6 @@ class FakeGroup:
                     proof=self._proof(),
                     weights_bytes=4000,
                     optimizer_state_bytes=8000,
-                    packages=[],
                 )
             case TimeBlock(steps=steps, times=times):
                 self.filled = max(1.0, times * self.spec.micro_batch / self.script.get("filled_at", math.inf))

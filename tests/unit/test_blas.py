@@ -12,8 +12,7 @@ from bench.errors import UserError
 from bench.machine import processor
 from bench.measure.plan import preflight
 from bench.setup import stacks
-from bench.setup.checkout import ROOT
-from bench.setup.recipes import MKL_LIBRARY, blas_stages
+from bench.setup.recipes import MKL_LIBRARY
 from tests.support.configs import a_config
 
 
@@ -30,11 +29,6 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(stacks, "installed_here", lambda: here)
     monkeypatch.setattr(preflight, "find_why_full_is_refused", lambda: "")
     return here.prefix
-
-
-def test_by_default_mkl_is_as_it_is_installed() -> None:
-    assert compose(["device=cpu"]).device.blas == "stock"
-    assert compose(["device=cuda"]).device.blas == "stock"
 
 
 def test_on_a_gpu_the_full_path_is_refused() -> None:

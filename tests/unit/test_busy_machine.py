@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from bench.machine.telemetry.other_processes import (
     Glance,
@@ -17,7 +16,6 @@ from bench.machine.telemetry.other_processes import (
     read_processes,
 )
 from bench.measure.groups.busy_cores import QuietCores, describe_repeats
-from bench.measure.record.progress import ProgressBar
 from bench.report.closing_words import print_verdict
 from bench.report.content.collection import read_comparison
 from tests.support.comparisons import RecordingBar, Resumable, Simulated
@@ -137,20 +135,6 @@ def test_where_the_kernel_counts_nothing_nobody_waits() -> None:
     quiet, _ = quiet_cores(look, 60)
     quiet.wait("launch 1/4")
     assert len(look.seconds) == 1
-
-
-def test_on_a_terminal_the_bar_says_who_takes_the_cores() -> None:
-    console = Console(force_terminal=True, width=120, color_system=None)
-    with console.capture() as shown, ProgressBar(console) as bar:
-        QuietCores(2, 60, FakeLook([0.8, 0.8, 0.0]), bar).wait("launch 1/4")
-    assert "chrome (pid 123) 80 % of a core" in shown.get()
-
-
-def test_on_a_terminal_no_word_of_a_line_is_broken() -> None:
-    console = Console(force_terminal=True, width=20, color_system=None)
-    with console.capture() as shown, ProgressBar(console) as bar:
-        bar.print_line("end other processes, and go on")
-    assert "processes" in shown.get()
 
 
 def test_every_launch_waits(tmp_path: Path) -> None:

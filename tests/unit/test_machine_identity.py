@@ -116,16 +116,6 @@ def test_a_comparison_says_whose_folder_it_is_in(
     assert not (tmp_path / "machine.json").exists()
 
 
-def test_a_driver_that_does_not_answer_is_no_reason_to_refuse_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> None:
-        raise UserError("The NVIDIA driver does not answer", "repair it, or choose device=cpu")
-
-    monkeypatch.setattr("bench.machine.identity.list_gpus", fail)
-    _gpu_names.cache_clear()
-    assert compose(["device=cpu"]).machine == name_folder()
-    _gpu_names.cache_clear()
-
-
 def test_a_lost_gpu_that_is_left_out_leaves_the_others_to_the_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -70,40 +70,6 @@ def test_communication_counts_only_where_the_device_does_nothing_else() -> None:
     }
 
 
-def test_copies_count_where_nothing_is_computed_and_hide_communication() -> None:
-    assert times_of(
-        [
-            on_device("kernel", 100, 200),
-            on_device(COPY, 150, 250),
-            on_device("Memset (Device)", 240, 280),
-            on_device(NCCL, 0, 300),
-        ]
-    ) == {
-        "kernel": 100,
-        COPY: 50,
-        "Memset (Device)": 30,
-        "ncclDevKernel_AllReduce_Sum_f32_RING_LL": 100 + 20,
-        HOST: LENGTH - 300,
-    }
-
-
-def test_of_two_kernels_at_once_the_moment_is_that_of_the_one_that_started_first() -> None:
-    assert times_of(
-        [on_device("late", 150, 400), on_device("early", 100, 300), on_device("within", 120, 200)]
-    ) == {"early": 200, "late": 100, HOST: LENGTH - 300}
-
-
-def test_what_lies_outside_of_the_step_is_cut_off() -> None:
-    assert times_of(
-        [
-            on_device("before", -50, 0),
-            on_device("at_its_beginning", -50, 20),
-            on_device("at_its_end", LENGTH - 5, LENGTH + 9),
-            on_device("after", LENGTH, LENGTH + 9),
-        ]
-    ) == {"at_its_beginning": 20, "at_its_end": 5, HOST: LENGTH - 25}
-
-
 def test_every_moment_has_the_owner_that_looking_at_each_alone_gives_it() -> None:
     draw = random.Random(0)
     events = []

@@ -9,7 +9,6 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import A, BlockTimed, Build, Built, PhaseFigures, Request, TakeFirstStep, TimeBlock
-from bench.machine.packages import size_on_disk
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 from bench.machine.telemetry.other_processes import Look, Taker
 from bench.measure.groups.device_memory import DeviceMemory
@@ -65,7 +64,6 @@ class BlockTimer:
             host_runtime_bytes=tuple(answer.host_runtime_bytes for answer in built),
             host_runtime_anonymous_bytes=tuple(answer.host_runtime_anonymous_bytes for answer in built),
             import_seconds=tuple(answer.import_seconds for answer in built),
-            loaded_bytes=max(answer.loaded_bytes for answer in built),
             predicted=predict(
                 parameters=built[0].parameters,
                 trainable=built[0].trainable_parameters,
@@ -93,7 +91,6 @@ class BlockTimer:
             absent=self._absent(first),
             weights_bytes=tuple(answer.weights_bytes for answer in first),
             optimizer_state_bytes=tuple(answer.optimizer_state_bytes for answer in first),
-            installed_bytes=size_on_disk(first[0].packages),
         )
         self._add_warm_up(group, name, launch, steps=1)
 

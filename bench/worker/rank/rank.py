@@ -16,7 +16,6 @@ from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.channel import Channel, Closed
 from bench.launch.spec import WorkerSpec
-from bench.machine.packages import imported_packages
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.host_memory import limit_to_available
 from bench.machine.telemetry.rank_meter import RankMeter
@@ -90,7 +89,6 @@ class Rank:
             proof=self.training.proof(),
             weights_bytes=self.training.weights_bytes(),
             optimizer_state_bytes=self.training.optimizer_state_bytes(),
-            packages=imported_packages(),
         )
 
     def block(self, steps: int, untimed: int = 0, times: int = 1) -> messages.BlockTimed:

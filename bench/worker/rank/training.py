@@ -64,7 +64,6 @@ class Training:
         without = f"without a gradient: {unused[0]} (of {len(unused)})" if unused else ""
         self.facts = {
             **models.facts_of(model, spec.attention),
-            "loaded_bytes": initial_state.size(spec),
             "weights": "; ".join(filter(None, [initial_state.read_note(spec), without])),
             **runtime,
             "padding_share": self.feed.padding_share,

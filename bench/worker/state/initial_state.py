@@ -32,12 +32,6 @@ def load(model: torch.nn.Module, spec: WorkerSpec, rank: int, device: torch.devi
             tensor.detach().copy_(sent)
 
 
-def size(spec: WorkerSpec) -> int:
-    """Bytes of the file; 0 on a node that does not have it."""
-    path = Path(spec.initial_state)
-    return path.stat().st_size if path.exists() else 0
-
-
 def read_note(spec: WorkerSpec) -> str:
     """What was said of the checkpoint when its weights were loaded; empty on a node without the file."""
     if not Path(spec.initial_state).exists():
