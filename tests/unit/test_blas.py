@@ -73,9 +73,3 @@ def test_without_its_library_the_full_path_is_refused(tmp_path: Path, environmen
     (environment / MKL_LIBRARY).parent.mkdir(parents=True)
     (environment / MKL_LIBRARY).touch()
     preflight.check_blas(config)
-
-
-def test_the_library_is_built_where_there_is_mkl(tmp_path: Path) -> None:
-    [stage] = blas_stages(ROOT, tmp_path, "x86_64")
-    assert stage.proof == (MKL_LIBRARY,)
-    assert blas_stages(ROOT, tmp_path, "aarch64") == ()
