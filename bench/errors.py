@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import signal
+from collections.abc import Iterable
 from typing import NoReturn
 
 PASSED = ("ok", "untimed")
@@ -15,6 +17,14 @@ STATUSES = (
 """Every status a launch can end in; anything but `ok` replaces the number in a table."""
 
 LONGEST_MESSAGE = 300  # characters of a launch's message; what is longer lies in its details
+
+
+def did_you_mean(
+    word: str, names: Iterable[str], *, otherwise: str, prefix: str = "", likeness: float = 0.6
+) -> str:
+    """Return `did you mean NAME?` of the name nearest by `difflib`'s ratio, or else the other remedy."""
+    close = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
+    return f"did you mean {prefix}{close[0]}?" if close else otherwise
 
 
 class UserError(Exception):
@@ -31,7 +41,7 @@ class UserError(Exception):
     def __str__(self) -> str:
         if not self.remedy:
             return self.reason
-        return f"{self.reason}; {self.remedy}."
+        return f"{self.reason}; {self.remedy}" + ("" if self.remedy.endswith("?") else ".")
 
 
 class CannotWriteResults(UserError):

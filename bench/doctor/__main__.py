@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Sequence
 
 from bench.closing import command_parser, print_closing, run_command
-from bench.doctor.examine import Diagnosis, examine
+from bench.doctor.judge import Diagnosis, judge
+from bench.doctor.probe import examine
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(stack: str) -> int:
     if sys.stderr.isatty():
         print("looking at cores, memory, GPUs and stacks …", end="\r", file=sys.stderr, flush=True)
-    diagnoses = examine(stack)
+    diagnoses = judge(examine(stack))
     if sys.stderr.isatty():
         print("\x1b[K", end="", file=sys.stderr, flush=True)
     states = [diagnosis.state for diagnosis in diagnoses]

@@ -6,10 +6,12 @@ What is long and mostly the same stands in the file once, and a reader finds it 
 in the first row that has its hash, a command and the like where they are others than in the row above.
 """
 
+import codecs
 import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -33,7 +35,20 @@ Line = list[str]  # the cells of a row
 REPEATED = ("comparison", "overrides", "command")
 """Columns that are blank where they say the same as in the row above."""
 
-RESTORE = "restore it with `git checkout`, or measure it again; a spreadsheet may open a copy alone"
+RESTORE = "restore it with `git checkout`, or measure it again"
+RESTORE_A_COPY = "restore it with `git checkout`, and open only a copy in a spreadsheet, which rounds numbers"
+SPLIT = "give joined files as two, or restore it with `git checkout`; resume=true adds launches to a file"
+
+EDITED = {
+    "\ufeff": ("a spreadsheet has saved it with a byte order mark", RESTORE_A_COPY),
+    r'"?schema_version"?[;\t|]': ("a spreadsheet has saved it without commas", RESTORE_A_COPY),
+    r"(schema_version,[^\n]*\n)(?s:.*\n)?\1": ("it is two files joined, with two headers", SPLIT),
+    r"(?s:.*\n)?<<<<<<< ": (
+        "git has left a conflict in it",
+        "keep a side by `git checkout --ours` or `--theirs`",
+    ),
+}
+"""How a file begins that another program has edited, what is wrong with it, and the remedy."""
 
 DIGITS = 12  # significant digits of a figure: far more than a clock has
 
@@ -116,7 +131,12 @@ def parse(content: bytes, name: str) -> pd.DataFrame:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        raise _damaged(name, "it is not UTF-8 text") from None
+        if content[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise _damaged(name, "it is not UTF-8 text") from None
+        text = "\ufeff"
+    for beginning, (reason, remedy) in EDITED.items():
+        if re.match(beginning, text):
+            raise _damaged(name, reason, remedy)
     table = _convert_columns(_parse_cells(text, name), name)
     _check_rows(table, name)
     return table
@@ -178,7 +198,7 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
     if not set(cells["status"]) <= set(STATUSES):
         raise _damaged(name, "it holds a status that does not exist")
     if len(set(zip(cells["comparison"], cells["reference"], strict=True))) > 1:
-        raise _damaged(name, "it mixes comparisons")
+        raise _damaged(name, "it mixes comparisons", SPLIT)
     for column, kind, words in (("overrides", list, "list"), ("environment", dict, "object")):
         if not all(_holds(kind, cell) for cell in set(cells[column])):
             raise _damaged(name, f"{column} is no {words} in JSON")
@@ -197,7 +217,7 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
         raise _damaged(name, "a measured row lacks its figures")
     place = ["backend", "launch", "round"]
     if _any_twice(blocks, [*place, "attempt"]):
-        raise _damaged(name, "an attempt of a backend in a round is there twice")
+        raise _damaged(name, "an attempt of a backend in a round is there twice", SPLIT)
     if _any_twice(blocks.where(blocks["status"] == "ok"), place):
         raise _damaged(name, "a backend has two valid blocks in one round")
     derived = arithmetic.samples_per_s(blocks["steps"], blocks["global_batch"], blocks["seconds"])
@@ -225,9 +245,9 @@ def _holds(kind: type, cell: str) -> bool:
         return False
 
 
-def _damaged(name: str, reason: str) -> UserError:
+def _damaged(name: str, reason: str, remedy: str = RESTORE) -> UserError:
     """The refusal of the file `name`, which cannot be trusted for this reason."""
-    return UserError(f"{name} is damaged: {reason}", RESTORE)
+    return UserError(f"{name} is damaged: {reason}", remedy)
 
 
 def _check_header(table: pd.DataFrame, name: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.setup.nvidia_smi import list_gpus, version
+from bench.errors import UserError
+from bench.setup.nvidia_smi import list_gpus, runs_on, version
 
 DEVICES = ("cpu", "cuda")
 
@@ -44,19 +46,32 @@ def recorded_choice(env: Path) -> Choice | None:
 
 
 def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
-    """Return what kernels are compiled for: what the user says, the GPUs here, what was known, or a default.
+    """Return what kernels are compiled for: what the user says, GPUs here and what was known, or a default.
 
-    Empty where no GPU will do.
+    Empty where no GPU will do. Refuses a list of the user's that holds anything but what will do.
     """
+    oldest, newest = map(version, capabilities)
+
+    def will_do(capability: tuple[int, ...]) -> bool:
+        return capability >= oldest and (not newest or capability[0] <= newest[0])
+
     if asked := os.environ.get("TORCH_CUDA_ARCH_LIST"):
-        return asked
+        wanted = [version(each.replace("+PTX", "")) for each in re.split("[; ]+", asked)]
+        if all(map(will_do, wanted)):
+            return asked
+        raise UserError(
+            f"TORCH_CUDA_ARCH_LIST={asked} is no list of compute capabilities between "
+            f"{' and '.join(filter(None, capabilities))}",
+            "leave it out, or write one such as 8.0;9.0",
+        )
     gpus = list_gpus(may_lack_driver=True)
     if not gpus:
         return known or DEFAULT_ARCHITECTURES
-    oldest, newest = map(version, capabilities)
-    here = {gpu.capability for gpu in gpus if version(gpu.capability) >= oldest}
-    suitable = {each for each in here if not newest or version(each)[0] <= newest[0]}
-    return ";".join(sorted(suitable, key=version))
+    here = {gpu.capability for gpu in gpus if will_do(version(gpu.capability))}
+    if here and all(runs_on(version(each), known) for each in here):
+        return known
+    # Nodes that share an environment may have others.
+    return ";".join(sorted({*here, *filter(None, known.split(";"))} if here else (), key=version))
 
 
 def device_here() -> str:

@@ -3,7 +3,7 @@
 A finished stage leaves a stamp, the hash of everything that it depends on. A stage without its stamp, or with
 an outdated one, is done again from a clean state, and so is every stage that comes after it. So a set-up
 that was killed, or whose requirements changed, is repaired by calling it again, and a complete one is
-recognised by its stamps alone.
+recognised by its stamps alone. Stages that do not come after each other run side by side.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from bench.setup.surroundings import (
     describe_gpus,
     describe_lacking,
     find_lacking,
+    spare_folders,
 )
 
 TAIL_LINES = 30  # lines of a failed stage's log that are printed
@@ -45,6 +46,7 @@ TAIL_LINES = 30  # lines of a failed stage's log that are printed
 CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a folder that is not writable, or of a full disk."""
 
+POLL_SECONDS = 0.05  # how often it is looked whether a command has ended
 SECONDS_TO_STOP = 10  # how long an interrupted command may clean up before it is killed
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -97,7 +99,7 @@ def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Ch
     choice = recorded_choice(env) or Choice("", "", device or device_here())
     device_asked, device = device, device or choice.device
     if not Path(choice.python).is_file() or minor(choice.version) not in stack.pythons[device]:
-        python, number = find_or_bring_python(stack.pythons[device])
+        python, number = find_or_bring_python(stack.pythons[device], env)
         choice = dataclasses.replace(choice, python=python, version=number)
     architectures = choice.architectures
     if device != "cuda":
@@ -110,7 +112,7 @@ def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Ch
 
 
 def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: int) -> None:
-    """Do every stage that is not done, one after the other; see `set_up`."""
+    """Do every stage that is not done, as many at a time as do not come after each other; see `set_up`."""
     todo = pending(stages, env)
     lacking = find_lacking()
     if any(tool in lacking for stage in todo for tool in stage.tools):
@@ -118,87 +120,159 @@ def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: in
     for stage in todo:
         with contextlib.suppress(FileNotFoundError):
             stage.stamp(env).unlink()
-    for stage, stamp in todo.items():
-        say(f"[{stages.index(stage) + 1}/{len(stages)}] {stage.name}: {stage.does} ...")
-        started = time.monotonic()
-        run_stage(stage, checkout, env, lock)
-        # Not in the stamp: nodes that share an environment would undo each other's work.
-        cpu_file(env, stage.name).write_text(" ".join(sorted(instruction_sets())))
-        stage.stamp(env).write_text(stamp)
-        say(f"      done after {time.monotonic() - started:.0f} s")
+    # A killed pip leaves some GB in its temporary folder: the next call removes this one.
+    shutil.rmtree(env / "setup-tmp", ignore_errors=True)
+    left = dict(todo)
+    running: list[RunningStage] = []
+    try:
+        while left or running:
+            undone = {stage.name for stage in left} | {run.stage.name for run in running}
+            for stage in [stage for stage in left if undone.isdisjoint(stage.after)]:
+                say(f"[{stages.index(stage) + 1}/{len(stages)}] {stage.name}: {stage.does} ...")
+                del left[stage]
+                running.append(RunningStage(stage, checkout, env, lock))
+            time.sleep(POLL_SECONDS)
+            for run in [run for run in running if run.has_ended()]:
+                running.remove(run)
+                # Not in the stamp: nodes that share an environment would undo each other's work.
+                cpu_file(env, run.stage.name).write_text(" ".join(sorted(instruction_sets())))
+                run.stage.stamp(env).write_text(todo[run.stage])
+                say(f"      {run.stage.name}: done after {run.seconds:.0f} s")
+    finally:
+        for run in running:
+            run.stop()
+            say(f"      {run.stage.name}: stopped after {run.seconds:.0f} s")
 
 
-def run_stage(stage: SetupStage, checkout: Path, env: Path, lock: int) -> None:
-    """Run a stage's commands in the checkout, from a clean state.
+class RunningStage:
+    """A stage whose commands run in the checkout, one after the other, from a clean state.
 
-    UserError if one fails, or its result is not there.
+    They inherit the descriptor of the lock.
     """
-    for path in [path for pattern in stage.discards for path in env.glob(pattern)]:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    scratch = env / "setup-tmp"
-    shutil.rmtree(scratch, ignore_errors=True)  # in which a killed pip leaves some GB
-    scratch.mkdir()
-    variables = variables_of(stage, env, scratch)
-    with stage.log(env).open("wb") as log:
-        for command in stage.commands:
-            log.write(f"$ {shlex.join(command)}\n".encode())
-            log.flush()
-            if status := run(command, checkout, variables, log.fileno(), lock):
-                raise failure(stage, env, f"its command ended with status {status}")
-    if missing := stage.unproven(env):
-        raise failure(stage, env, f"it left no {missing[0]}")
-    shutil.rmtree(scratch)
+
+    def __init__(self, stage: SetupStage, checkout: Path, env: Path, lock: int) -> None:
+        self.stage = stage
+        self._checkout, self._env, self._lock = checkout, env, lock
+        self._started = time.monotonic()
+        for path in [path for pattern in stage.discards for path in env.glob(pattern)]:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        self._scratch = env / "setup-tmp" / stage.name
+        self._scratch.mkdir(parents=True)
+        self._variables = self._make_variables()
+        self._commands = iter(stage.commands)
+        self._process: subprocess.Popen[bytes] | None = None
+        stage.log(env).write_bytes(b"")
+        self._start_next()
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started
+
+    def has_ended(self) -> bool:
+        """Start the next command where one has ended; tell whether all have.
+
+        UserError if one failed, or its result is not there.
+        """
+        if self._process and self._process.poll() is None:
+            return False
+        if self._process and self._process.returncode:
+            raise self._failure(f"its command ended with status {self._process.returncode}")
+        if self._start_next():
+            return False
+        if missing := self.stage.unproven(self._env):
+            raise self._failure(f"it left no {missing[0]}")
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        return True
+
+    def stop(self) -> None:
+        """End the command that runs, and all that it has started."""
+        if self._process and self._process.poll() is None:
+            end(self._process)
+
+    def _start_next(self) -> bool:
+        command = next(self._commands, None)
+        if command is None:
+            return False
+        with self.stage.log(self._env).open("ab") as output:
+            output.write(f"$ {shlex.join(command)}\n".encode())
+            output.flush()
+            self._process = start(command, self._checkout, self._variables, output.fileno(), self._lock)
+        return True
+
+    def _make_variables(self) -> dict[str, str]:
+        """This process's variables, without what would lead to another CUDA or change how nvcc compiles."""
+        ours = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("NVCC_") and name not in ("CUDA_HOME", "CUDA_PATH")
+        }
+        ours.update({"TMPDIR": str(self._scratch), **spare_folders(self._env), **dict(self.stage.variables)})
+        ours["PATH"] = f"{self._env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        # Debug information would be a third of a compiler's work. CFLAGS would not do: DeepSpeed's own -g
+        # comes after them. torch accepts compilers by their names, and lets nvcc compile with this one.
+        wrapper = self._scratch / "g++"
+        wrapper.write_text(f'#!/bin/sh\nexec {ours.get("CXX", "g++")} "$@" -g0\n')
+        wrapper.chmod(0o755)
+        ours["CC"] = ours["CXX"] = str(wrapper)
+        return ours
+
+    def _failure(self, trouble: str) -> UserError:
+        """Return the error of this stage: the end of its log, then one sentence."""
+        log = self.stage.log(self._env)
+        tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        remedy = f"{self.stage.remedy}; the whole log is {log}"
+        sentence = f"The set-up stopped in {self.stage.name}: {trouble} ({remedy})."
+        return UserError("\n".join([*(f"    {line}" for line in tail), sentence]))
 
 
-def variables_of(stage: SetupStage, env: Path, scratch: Path) -> dict[str, str]:
-    """This process's variables, without what would lead to another CUDA or change how nvcc compiles."""
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("NVCC_") and name not in ("CUDA_HOME", "CUDA_PATH")
-    }
-    ours.update({"TMPDIR": str(scratch), **dict(stage.variables)})
-    ours["PATH"] = f"{env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    # Debug information would be a third of a compiler's work. CFLAGS would not do: DeepSpeed's own -g
-    # comes after them. torch accepts compilers by their names, and lets nvcc compile with this one.
-    wrapper = scratch / "g++"
-    wrapper.write_text(f'#!/bin/sh\nexec {ours.get("CXX", "g++")} "$@" -g0\n')
-    wrapper.chmod(0o755)
-    ours["CC"] = ours["CXX"] = str(wrapper)
-    return ours
-
-
-def failure(stage: SetupStage, env: Path, trouble: str) -> UserError:
-    """Return the error of a stage: the end of its log, then one sentence."""
-    log = stage.log(env)
-    tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-    sentence = f"The set-up stopped in {stage.name}: {trouble} ({stage.remedy}; the whole log is {log})."
-    return UserError("\n".join([*(f"    {line}" for line in tail), sentence]))
-
-
-def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int) -> int:
-    """Run a command and return its exit status; an interrupt ends it with all that it has started.
+def start(
+    command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, which `end` ends with all that it has started.
 
     It inherits the lock: if this process is killed, the next set-up waits until it has ended too.
     """
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=(lock,),
-    )
+    process = None
     try:
-        return process.wait()
-    finally:
-        if process.poll() is None:
+        with interrupts_held_back():  # otherwise one during the start would leave a process without an owner
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+    except KeyboardInterrupt:
+        if process:
             end(process)
+        raise
+    return process
+
+
+@contextlib.contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Delay a KeyboardInterrupt until the block has ended.
+
+    By a handler, not by the signals' mask, which the started process would inherit.
+    """
+    received: list[int] = []
+    numbers = [number for number in INTERRUPTS if signal.getsignal(number) == signal.default_int_handler]
+    for number in numbers:
+        signal.signal(number, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.default_int_handler)
+    if received:
+        raise KeyboardInterrupt
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -1,9 +1,10 @@
-"""The Python that an environment is made of: the running one, or else one that uv brings."""
+"""The Python that an environment is made of: one that is here, or else one that uv brings."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from bench.errors import UserError
 from bench.setup.checkout import ROOT
 from bench.setup.nvidia_smi import version
 from bench.setup.recipes import NETWORK
-from bench.setup.surroundings import describe_lacking, find_lacking
+from bench.setup.surroundings import describe_lacking, find_lacking, spare_folders
 
 PROBE = """
 import importlib.util, json, os, sys, sysconfig
@@ -33,41 +34,48 @@ REMEDY = (
 """What to do where uv cannot bring a Python: no package's name, since most distributions have one Python."""
 
 
-def look_at_python(versions: tuple[str, ...]) -> tuple[tuple[str, str] | None, str]:
-    """Return path and version of the running interpreter if it will do, or None; then why not, in words."""
-    probed = _probe(sys.executable)
-    if probed is None:
-        return None, f"{sys.executable} does not start"
-    path, number, lacks = probed
-    if minor(number) in versions and not lacks:
-        return (path, number), ""
-    return None, f"{path} is {number}" + "".join(f", without {part}" for part in lacks)
+def look_for_python(versions: tuple[str, ...]) -> tuple[tuple[str, str] | None, str]:
+    """Return path and version of the running interpreter if it will do, else of the first on PATH, or None.
+
+    Then why those that were looked at will not do, in words.
+    """
+    refused = []
+    on_path = (str(Path(folder, f"python{version}")) for version in versions for folder in os.get_exec_path())
+    for candidate in (sys.executable, *on_path):
+        if (probed := _probe(candidate)) is None:  # most do not exist
+            continue
+        path, number, lacks = probed
+        if minor(number) in versions and not lacks:
+            return (path, number), ""
+        refused.append(f"{path} is {number}" + "".join(f", without {part}" for part in lacks))
+    return None, "; ".join(dict.fromkeys(refused))
 
 
-def find_or_bring_python(versions: tuple[str, ...]) -> tuple[str, str]:
-    """Return path and version of the running Python if it will do, else of the newest of these, from uv.
+def find_or_bring_python(versions: tuple[str, ...], env: Path) -> tuple[str, str]:
+    """Return path and version of a Python that is here, else of the newest of these, brought by uv.
 
     uv keeps it outside of the checkout, for all of them, and its own settings count. UserError if it cannot.
     """
-    found, refused = look_at_python(versions)
+    found, refused = look_for_python(versions)
     if found:
         return found
     newest = newest_of(versions)
     if lacking := find_lacking(brings_python=True):
         raise describe_lacking(lacking)
     print(
-        f"This is no Python {' or '.join(sorted(versions, key=version))} with venv and its headers "
+        f"No Python {' or '.join(sorted(versions, key=version))} with venv and its headers is here "
         f"({refused}): uv brings Python {newest}, 30 to 50 MB ...",
         flush=True,
     )
+    variables = {**os.environ, **spare_folders(env)}
     with tempfile.TemporaryDirectory() as folder:
         python = str(Path(folder, "bin", "python"))
         uv = (python, "-m", "bench.setup.uv", "python")
-        _run(sys.executable, "-m", "venv", folder, remedy=REMEDY.format(newest))
+        _run(variables, sys.executable, "-m", "venv", folder, remedy=REMEDY.format(newest))
         requirements = str(ROOT / "requirements" / "uv.txt")
-        _run(python, "-m", "pip", "install", "--quiet", "-r", requirements, remedy=NETWORK)
+        _run(variables, python, "-m", "pip", "install", "--quiet", "-r", requirements, remedy=NETWORK)
         for command in (("install", "--no-bin"), ("find", "--managed-python", "--system")):
-            path = _run(*uv, *command, newest, remedy=REMEDY.format(newest)).strip()
+            path = _run(variables, *uv, *command, newest, remedy=REMEDY.format(newest)).strip()
     probed = _probe(path)
     if probed is None or probed[2]:
         trouble = "does not start here" if probed is None else f"lacks {', '.join(probed[2])}"
@@ -87,7 +95,7 @@ def minor(number: str) -> str:
 
 def _probe(interpreter: str) -> tuple[str, str, list[str]] | None:
     """The path of an interpreter without links, its version, what it lacks; None if it does not start."""
-    with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
+    with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):  # it may be a shim
         answer = subprocess.run(
             [interpreter, "-c", PROBE], capture_output=True, text=True, timeout=30, check=False
         )
@@ -96,11 +104,12 @@ def _probe(interpreter: str) -> tuple[str, str, list[str]] | None:
     return None
 
 
-def _run(*command: str, remedy: str) -> str:
+def _run(variables: dict[str, str], *command: str, remedy: str) -> str:
     """What a command prints; a UserError with the end of its complaints if it fails."""
     done = subprocess.run(
         command,
         cwd=ROOT,
+        env=variables,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

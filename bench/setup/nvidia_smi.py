@@ -25,6 +25,7 @@ class ListedGpu:
     total_mib: int  # its memory; 0 where nvidia-smi does not say
     free_mib: int  # what of it is free
     capability: str = ""  # of CUDA, such as `9.0`; empty where the driver does not know, as those before 510
+    processes: int = 0  # that compute on it; 0 where nobody asked
 
 
 def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:

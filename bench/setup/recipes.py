@@ -81,18 +81,22 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, .
             name="ortmodule",
             after=("packages", *(("compiler",) * gpu)),
             commands=(
-                (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
-                prove(env, "libraries", *libraries),
+                compiled(
+                    env,
+                    libraries,
+                    "onnxruntime-training" if gpu else "onnxruntime-training-cpu",
+                    (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
+                ),
             ),
             variables=on_gpus if gpu else (),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=libraries,
             inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
             tools=("g++",),
-            does="g++ compiles ONNX Runtime's extensions of torch, 2 minutes on 2 cores"
+            does="g++ compiles ONNX Runtime's extensions of torch, 2 minutes on 2 cores the first time"
             if not gpu
             else "g++ and nvcc compile ONNX Runtime's extensions of torch for compute capability "
-            f"{choice.architectures}, 4 minutes on 2 cores",
+            f"{choice.architectures}, 4 minutes on 2 cores the first time",
             remedy="it needs a working g++ with C++17",
         ),
         deepspeed_stage(checkout, env, requirements, choice),
@@ -218,10 +222,11 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
     options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall", "deepspeed")
     names = ("deepspeed_shm_comm",) + ("cpu_adam",) * choice.cpu_adam
     libraries = tuple(f"{SITE}/deepspeed/ops/*/{name}_op*.so" for name in names)
+    made = (*libraries, f"{SITE}/deepspeed/git_version_info_installed.py")  # the list of what is compiled
     return SetupStage(
         name="deepspeed",
         after=("packages",),
-        commands=((*install(env), *options), prove(env, "libraries", *libraries)),
+        commands=(compiled(env, made, "deepspeed", (*install(env), *options)),),
         variables=(
             NO_CUDA_IN_DEEPSPEED,
             ("DS_BUILD_SHM_COMM", "1"),
@@ -235,7 +240,7 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
         tools=("g++",),
         does="g++ compiles DeepSpeed's communication of CPU ranks"
         + " and its Adam for CPUs" * choice.cpu_adam
-        + ", about a minute",
+        + ", about a minute the first time",
         remedy="it needs a working g++ with OpenMP",
     )
 
@@ -265,6 +270,12 @@ def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) ->
 def python(env: Path) -> str:
     """Return an environment's interpreter."""
     return str(env / "bin" / "python")
+
+
+def compiled(env: Path, made: tuple[str, ...], package: str, command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that proves what this one makes of a package, or what the cache has of it."""
+    module = (python(env), "-m", "bench.setup.inside.compiled")
+    return (*module, "--made", *made, "--packages", package, "torch", "setuptools", "--", *command)
 
 
 def prove(env: Path, *proof: str) -> tuple[str, ...]:

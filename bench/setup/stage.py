@@ -18,14 +18,14 @@ class SetupStage:
     name: str  # names its stamp and its log
     # run one after the other in the checkout, the environment's `bin` first in PATH
     commands: tuple[tuple[str, ...], ...]
-    # the names of the stages whose results it needs
+    # the names of the stages whose results it needs; what else is to be done runs beside it
     after: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()  # added to the commands' environment
     discards: tuple[str, ...] = ()  # patterns below the environment, removed before the first command
     # patterns below the environment; without a match for each, the stage is not done
     proof: tuple[str, ...] = ()
     inputs: tuple[Path, ...] = field(default=(), repr=False)  # the files whose content the result depends on
-    tools: tuple[str, ...] = ()  # programs that it uses
+    tools: tuple[str, ...] = ()  # what it uses of `bench.setup.surroundings.PACKAGES`
     does: str = field(default="", repr=False)  # prose: what runs, and roughly how long
     remedy: str = field(default="see the log", repr=False)  # prose: what to try when it fails
 

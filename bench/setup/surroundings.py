@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,13 +24,22 @@ from bench.setup.recipes import Stack
 OLDEST_GLIBC = (2, 28)  # the newest version that a pinned wheel asks for (its tag manylinux_2_28)
 OLDEST_GCC = 9  # the oldest major version that compiles torch's headers (c10/util/C++17.h)
 
-COMPILER, VENV = "g++", "python3's venv"
 
-INSTALL = (
-    "install git, make, g++, and venv and headers of Python; as root: apt install git make g++ python3-dev "
-    "python3-venv, or dnf install git make gcc-c++ python3-devel"
-)
-"""What a bare machine may lack, by the packages of Debian and Ubuntu, or Fedora."""
+COMPILER, VENV, CERTIFICATES = "g++", "python3's venv", "root certificates"
+
+PACKAGES = {
+    "git": ("git", "git"),
+    "make": ("make", "make"),
+    COMPILER: ("g++", "gcc-c++"),
+    VENV: ("python3-venv", "python3"),
+    CERTIFICATES: ("ca-certificates", "ca-certificates"),
+}
+"""What a bare machine may lack, with the package that brings it on Debian or Ubuntu, and on Fedora."""
+
+INSTALLERS = ({"debian", "ubuntu"}, "apt install"), ({"fedora", "rhel"}, "dnf install")
+"""The distributions of these packages, as /etc/os-release names them, and the command that installs them."""
+
+OS_RELEASE = Path("/etc/os-release")
 
 
 def check_system(stack: Stack, checkout: Path, device: str) -> str:
@@ -39,7 +52,9 @@ def check_system(stack: Stack, checkout: Path, device: str) -> str:
     if COMPILER in lacking:
         raise describe_lacking(lacking)
     _check_compiler()
-    cache = Path(os.environ.get("UV_CACHE_DIR") or cache_folder() / "uv")
+    _check_file_system(checkout)
+    variables = {**os.environ, **spare_folders(checkout / stack.folder)}
+    cache = Path(variables.get("UV_CACHE_DIR") or cache_folder() / "uv")
     _check_disk(stack.disk_gib[device], (checkout, cache))
     return str(describe_lacking(lacking)) if lacking else ""
 
@@ -56,7 +71,7 @@ def check_platform(stack: Stack) -> None:
 
 
 def find_lacking(*, brings_python: bool = False) -> list[str]:
-    """Return what a set-up and a comparison use and this machine lacks.
+    """Return what a set-up and a comparison use of `PACKAGES` and this machine lacks.
 
     The venv of the running Python counts where uv has to bring another one.
     """
@@ -65,13 +80,24 @@ def find_lacking(*, brings_python: bool = False) -> list[str]:
         "make": shutil.which("make"),
         COMPILER: shutil.which(_compiler()[0]),
         VENV: not brings_python or importlib.util.find_spec("ensurepip"),
+        CERTIFICATES: _has_certificates(),
     }
     return [part for part, found in there.items() if not found]
 
 
 def describe_lacking(parts: Sequence[str]) -> UserError:
-    """Return what to say of missing parts."""
-    return UserError(f"Missing here: {', '.join(parts)}", INSTALL)
+    """Return what to say of missing parts: their packages in one line, where the distribution is known."""
+    words = OS_RELEASE.read_text(encoding="utf-8") if OS_RELEASE.exists() else ""
+    names = set(re.findall(r"[\w.-]+", " ".join(re.findall("^ID(?:_LIKE)?=(.*)$", words, re.MULTILINE))))
+    # That package is of the distribution's own Python.
+    own = os.path.realpath("/usr/bin/python3") == os.path.realpath(sys.executable)
+    known = [PACKAGES[part] for part in parts if part in PACKAGES and (part != VENV or own)]
+    it = "it" if len(parts) == 1 else "them"
+    remedy = f"install {it}"
+    for place, (distributions, install) in enumerate(INSTALLERS):
+        if distributions & names and known:
+            remedy = f"install {it} as root: {install} {' '.join(packages[place] for packages in known)}"
+    return UserError(f"Missing here: {', '.join(parts)}", remedy)
 
 
 def describe_gpus(stack: Stack, choice: Choice) -> str:
@@ -160,8 +186,50 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - without a home, too
 
 
+def spare_folders(env: Path) -> dict[str, str]:
+    """Return the variables that have uv keep all in the environment where its own folders are read-only.
+
+    With a folder that it cannot write to, uv ends at once. A folder that the user names is left as it is.
+    """
+    home = Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"))  # noqa: PTH111 - as above
+    return {
+        name: str(env / spare)
+        for name, folder, spare in (
+            ("UV_CACHE_DIR", cache_folder() / "uv", "uv-cache"),
+            ("UV_PYTHON_INSTALL_DIR", home / "uv" / "python", "uv-python"),
+        )
+        if not os.environ.get(name) and not os.access(_there(folder), os.W_OK | os.X_OK)
+    }
+
+
 def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CXX", "")) or ["g++"]
+
+
+def _has_certificates() -> bool:
+    """Whether there are any by which uv can trust an index; pip brings its own."""
+    try:
+        import ssl
+    except ImportError:  # a Python that can reach no index anyhow
+        return True
+    paths = ssl.get_default_verify_paths()
+    in_folder = paths.capath and any(os.scandir(paths.capath))
+    return bool(os.environ.get("PIP_CERT") or paths.cafile or in_folder)
+
+
+def _check_file_system(checkout: Path) -> None:
+    """An environment is made of links and programs, which some file systems do not have."""
+    with tempfile.TemporaryDirectory(dir=checkout) as folder:
+        program, link = Path(folder, "program"), Path(folder, "link")
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        with contextlib.suppress(OSError):
+            link.symlink_to(program)
+        if not (link.is_symlink() and os.access(program, os.X_OK)):
+            raise UserError(
+                f"The file system of {checkout} takes no symbolic links or runs no programs",
+                "clone into another folder, such as one of your home (on WSL none below /mnt)",
+            )
 
 
 def _there(folder: Path) -> Path:

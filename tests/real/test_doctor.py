@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 
 from bench.config.compose import compose
-from bench.doctor.examine import ask_torch
+from bench.doctor.probe import LOAD_TORCH, ask_torch
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
 from tests.support.fake_programs import write_nvidia_smi, write_program
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}
+TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
 
 
-def doctor_here(path: str) -> subprocess.CompletedProcess[str]:
+def doctor_here(path: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "bench.doctor"],
         cwd=ROOT,
-        env={"PATH": path, "COLUMNS": "1000"},
+        env={"PATH": path, "COLUMNS": "1000", **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -35,19 +36,26 @@ def test_this_machine_would_run_the_default_comparison() -> None:
     line = next(line for line in well.stdout.splitlines() if line.startswith("backends"))
     runs = set(line.partition("would run: ")[2].split(", "))
     assert set(compose([]).backends) <= runs
+    # On a CPU torch 2.6 has no FSDP2, and what its Inductor compiles diverges (tests/real/test_choices.py).
+    assert {"pytorch_fsdp2", "compile"} & runs == (
+        set() if stacks.own() == "ort" else {"pytorch_fsdp2", "compile"}
+    )
     assert f"stack {stacks.own()}" in well.stdout
 
 
 @pytest.mark.once
 def test_of_a_broken_machine_the_doctor_says_what_is_broken_and_how_to_repair_it(tmp_path: Path) -> None:
     """Without a compiler, and with a driver whose libraries are of another version than its module."""
-    write_program(tmp_path, "nvidia-smi", "echo 'Driver/library version mismatch'; exit 18")
-    broken = doctor_here(str(tmp_path))
+    driver = tmp_path / "libnvidia-ml.so.1"
+    code = "int nvmlInit_v2(void) { return 18; } int nvmlInitWithFlags(unsigned f) { return 18; }"
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(driver)]
+    subprocess.run(command, input=code, text=True, check=True)
+    broken = doctor_here(str(tmp_path), LD_LIBRARY_PATH=str(tmp_path))
     assert broken.returncode == 1
     found = broken.stdout.splitlines()
     for what, detail, remedy in (
-        ("programs ", "missing: git, make, g++", "→ install git, make, g++"),
-        ("NVIDIA driver ", "Driver/library version mismatch", "→ repair the NVIDIA driver"),
+        ("programs ", "missing: git, make, g++", "→ install them"),
+        ("NVIDIA driver ", "The NVIDIA driver does not answer", "→ repair it, or choose device=cpu."),
     ):
         place, line = next(item for item in enumerate(found) if item[1].startswith(what))
         assert "broken" in line
@@ -89,6 +97,19 @@ def test_a_torch_that_cannot_be_imported_is_reported_by_its_last_line(tmp_path: 
     assert ask_torch(str(python)) == (None, "OSError: libcudart.so.11.0")
     python.write_text(f"#!/bin/sh\necho noise\necho '{json.dumps(TORCH)}'\n")
     assert ask_torch(str(python)) == (TORCH, "")
+
+
+def test_without_a_gpu_the_libraries_of_torch_are_loaded_and_where_they_cannot_be_torch_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = stacks.installed_here().packages["torch"]
+    seen, error = ask_torch(sys.executable, LOAD_TORCH)
+    assert (seen and seen["torch"].startswith(version.partition("+")[0]), error) == (True, "")
+    (tmp_path / "torch/lib").mkdir(parents=True)
+    (tmp_path / "torch/lib/libtorch_python.so").write_text("no library")
+    (tmp_path / "torch/__init__.py").write_text("raise ImportError('no libgomp.so.1')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert ask_torch(sys.executable, LOAD_TORCH) == (None, "ImportError: no libgomp.so.1")
 
 
 def test_an_environment_s_own_compiler_counts_before_the_machine_s(

@@ -105,7 +105,11 @@ def test_the_file_s_loss_counts_where_forward_returns_one_too(returned: str, tmp
 
 
 MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no such name": (instead("class Net(", "class Nets("), {}, "has no attribute 'Net'"),
+    "no such name": (
+        instead("class Net(", "class Nets("),
+        {},
+        "has no class or function Net; did you mean Nets?",
+    ),
     "no batch": (
         instead("def example_batch", "def batch"),
         {},
@@ -117,38 +121,113 @@ MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
         {},
         "must be a torch.nn.Module",
     ),
-    "unknown argument": (GOOD, {"widht": 4}, "got an unexpected keyword argument 'widht'"),
+    "lazy": (
+        instead("torch.nn.Linear(width, 2)", "torch.nn.LazyLinear(2)"),
+        {},
+        "layer.weight has no shape before the first batch; give its layer the size",
+    ),
+    "double": (
+        instead("self.dropout =", "self.layer.double(); self.dropout ="),
+        {},
+        "layer.weight is torch.float64; build the module in torch.float32",
+    ),
+    "complex": (
+        instead(
+            "self.dropout =",
+            "self.phase = torch.nn.Parameter(torch.ones(2, dtype=torch.cfloat)); self.dropout =",
+        ),
+        {},
+        "phase is torch.complex64; build",
+    ),
+    "unknown argument": (GOOD, {"widht": 4}, "no model.config.widht; did you mean model.config.width?"),
+    "missing argument": (instead("width=4", "width"), {}, "set +model.config.width=…"),
     "wrong argument": (GOOD, {"width": "four"}, "building model.module="),
-    "forward refuses": (instead("def forward(self, x,", "def forward(self, y,"), {}, "argument 'x'"),
+    "forward refuses": (
+        instead("def forward(self, x,", "def forward(self, y,"),
+        {},
+        "does not fit example_batch's x, labels: missing a required argument: 'y'; give",
+    ),
     "wrong shape": (GOOD, {"width": 5}, "mat1 and mat2 shapes cannot be multiplied"),
     "no scalar": (instead(FORWARD, "return self.layer(x)"), {}, "write a function loss(output, batch)"),
+    "loss no scalar": (
+        instead(FORWARD, "return {'loss': self.layer(x)}"),
+        {},
+        "shape (2, 2); take its .mean()",
+    ),
     "loss no tensor": (
         instead(FORWARD, "return self.layer(x)") + "def loss(output, batch): return output.sum().item()\n",
         {},
-        "gives a Tensor; return the loss, a tensor without axes",
+        "gives a float as the loss; return the tensor, without .item()",
     ),
     "tuple": (instead(FORWARD, "return self.layer(x), 1"), {}, "gives a tuple; return the loss"),
-    "detached": (instead(FORWARD, "return self.layer(x).sum().detach()"), {}, "does not require grad"),
+    "detached": (instead(FORWARD, "return self.layer(x).sum().detach()"), {}, "depends on no parameter"),
     "not finite": (instead(FORWARD, "return self.layer(x).sum() / 0"), {}, "is inf, and must be finite"),
     "random": (
         instead(FORWARD, "return F.dropout(self.layer(x), 0.5).sum()"),
         {},
         "whose name contains drop",
     ),
+    "sparse": (
+        instead("self.dropout =", "self.e = torch.nn.Embedding(9, 1, sparse=True); self.dropout =").replace(
+            FORWARD, f"{FORWARD} + self.e(labels).sum()"
+        ),
+        {},
+        "the gradient of e.weight is sparse, and backends compare and average dense ones; leave sparse=True",
+    ),
+    "sparse bag": (
+        instead(
+            "self.dropout =",
+            "self.bag = torch.nn.EmbeddingBag(9, 1, mode='sum', sparse=True); self.dropout =",
+        ).replace(FORWARD, f"{FORWARD} + self.bag(labels[:, None]).sum()"),
+        {},
+        "the gradient of bag.weight is sparse",
+    ),
+    "sparse function": (
+        instead(
+            "self.dropout =", "self.table = torch.nn.Parameter(torch.ones(9, 1)); self.dropout ="
+        ).replace(FORWARD, f"{FORWARD} + F.embedding(labels, self.table, sparse=True).sum()"),
+        {},
+        "the gradient of table is sparse",
+    ),
+    "ordinary method": (
+        instead("def example_batch", "def _batch")
+        + "Net.example_batch = lambda self, batch_size, seed: {}\n",
+        {},
+        "example_batch(self, batch_size, seed) of model.module=",
+    ),
     "too few arguments": (
         instead("def example_batch(batch_size, seed):", "def example_batch(batch_size):"),
         {},
-        "takes 1 positional argument but 2 were given",
+        "cannot be called as example_batch(batch_size, seed); let it take these alone; in a class it must",
+    ),
+    "too many arguments": (
+        instead("def example_batch(batch_size, seed):", "def example_batch(batch_size, seed, words):"),
+        {},
+        "example_batch(batch_size, seed, words) of model.module=",
     ),
     "batch axis": (
         instead("x.sum(1) > 0).long()", "x.sum(0) > 0).long()"),
         {},
-        "return a dict of tensors",
+        "gives labels the shape (4,)",
     ),
-    "scalar entry": (instead("(x.sum(1) > 0).long()", "torch.tensor(1)"), {}, "samples as first axis"),
-    "list entry": (instead("(x.sum(1) > 0).long()", "[1] * batch_size"), {}, "return a dict of tensors"),
-    "no dict": (instead(BATCH, "return x"), {}, "return a dict of tensors on the CPU"),
+    "scalar entry": (
+        instead("(x.sum(1) > 0).long()", "torch.tensor(1)"),
+        {},
+        "first axis must be the samples",
+    ),
+    "list entry": (
+        instead("(x.sum(1) > 0).long()", "[1] * batch_size"),
+        {},
+        "labels is a list; it must be a tensor",
+    ),
+    "no dict": (instead(BATCH, "return x"), {}, "example_batch returns a Tensor; it must be a dict"),
+    "no seed": (instead("manual_seed(seed)", "manual_seed(1)"), {}, "draw it with the seed"),
     "not repeatable": (instead("4, generator=random", "4"), {}, "other values when it is called again"),
+    "entry not taken": (
+        instead(BATCH, BATCH.replace("}", ', "mask": x}')),
+        {},
+        "unexpected keyword argument 'mask'",
+    ),
 }
 
 
@@ -169,7 +248,7 @@ def test_checkpointing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_length_that_is_not_taken_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="unexpected keyword argument 'seq_len'"):
+    with pytest.raises(UserError, match="seq_len=16 has no effect"):
         inspect(own(tmp_path, GOOD), seq_len=16)
 
 

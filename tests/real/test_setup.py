@@ -29,8 +29,9 @@ from bench.setup import choice as choosing
 from bench.setup import install, interpreter, surroundings
 from bench.setup.checkout import ROOT
 from bench.setup.choice import DEVICES, Choice
+from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
-from bench.setup.interpreter import find_or_bring_python, look_at_python
+from bench.setup.interpreter import find_or_bring_python, look_for_python
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.recipes import CUDA_HOME, STACKS, Stack
 from bench.setup.stage import SetupStage, pending
@@ -245,6 +246,22 @@ def test_a_stage_that_leaves_no_proof_has_failed(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv" / "setup-empty.stamp").exists()
 
 
+def test_stages_that_do_not_need_each_other_run_side_by_side(tmp_path: Path) -> None:
+    """Each of the two waits for what the other does first; the last one needs both."""
+    script = "touch {0}; until [ -e {1} ]; do sleep 0.02; done; touch {0}-done"
+    set_up(
+        stack_of(
+            shell("first", "true"),
+            shell("left", script.format("l", "r"), after=("first",)),
+            shell("right", script.format("r", "l"), after=("first",)),
+            shell("last", "[ -e l-done ] && [ -e r-done ]", after=("left", "right")),
+        ),
+        tmp_path,
+        "cpu",
+    )
+    assert sorted(ran(tmp_path)) == ["first", "last", "left", "right"]
+
+
 def test_a_stage_is_redone_with_what_it_comes_after_and_no_other(tmp_path: Path) -> None:
     def stack(word: str) -> Stack:
         return stack_of(
@@ -258,6 +275,20 @@ def test_a_stage_is_redone_with_what_it_comes_after_and_no_other(tmp_path: Path)
     ran(tmp_path)
     set_up(stack("b"), tmp_path)
     assert ran(tmp_path) == ["changed", "last"]
+
+
+def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path: Path) -> None:
+    failing = shell("failing", "until [ -e pid ]; do sleep 0.02; done; [ -e mended ]", after=("first",))
+    slow = shell("slow", "echo $$ > pid; [ -e mended ] || sleep 3600", after=("first",))
+    stack = stack_of(shell("first", "true"), failing, slow)
+    with pytest.raises(UserError, match="stopped in failing"):
+        set_up(stack, tmp_path, "cpu")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    ran(tmp_path)
+    (tmp_path / "mended").touch()
+    set_up(stack, tmp_path)
+    assert sorted(ran(tmp_path)) == ["failing", "slow"]
 
 
 def test_a_stage_notes_its_cpu_and_is_not_done_again_on_another(
@@ -281,7 +312,7 @@ def test_a_missing_compiler_is_reported_before_anything_runs(
 ) -> None:
     stack = stack_of(shell("long", "true"), shell("built", "true", tools=("g++",)))
     monkeypatch.setenv("CXX", "g++-of-nobody")
-    with pytest.raises(UserError, match=r"Missing here: g\+\+; install git"):
+    with pytest.raises(UserError, match=r"Missing here: g\+\+; install it"):
         set_up(stack, tmp_path, "cpu")
     assert not (tmp_path / "ran").exists()
 
@@ -309,6 +340,28 @@ def test_temporary_files_lie_in_the_environment_and_end_with_the_stage(tmp_path:
     (tmp_path / "mended").touch()
     set_up(stack, tmp_path)
     assert not where.exists()
+
+
+@pytest.mark.parametrize("asked", ["", "asked"])
+def test_packages_are_kept_in_the_environment_where_the_home_is_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """Unless the user names another folder."""
+    (tmp_path / "file").touch()  # nothing can be made below it, not even by root
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("UV_CACHE_DIR", asked)
+    uv = Path(sys.executable).with_name("uv")
+    set_up(stack_of(shell("packages", f"{uv} pip freeze --python {sys.executable}")), tmp_path, "cpu")
+    assert (tmp_path / (asked or ".venv/uv-cache") / "CACHEDIR.TAG").exists()
+
+
+def test_packages_are_kept_for_all_checkouts_where_the_home_can_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "yet"))
+    monkeypatch.delenv("UV_CACHE_DIR", raising=False)
+    set_up(stack_of(shell("packages", 'echo "$UV_CACHE_DIR" > cache')), tmp_path, "cpu")
+    assert (tmp_path / "cache").read_text() == "\n"
 
 
 def test_commands_find_the_programs_of_the_environment_first(tmp_path: Path) -> None:
@@ -398,6 +451,47 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     assert len(ran(checkout)) == 1
 
 
+def test_a_path_that_the_terminal_cannot_show_ends_no_set_up(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    folder = checkout / "möbel"
+    folder.mkdir()
+    first = start_slow(folder)
+    wait_for(folder / ".venv" / "half")
+    second = start_slow(folder)
+    assert second.stdout is not None
+    said = second.stdout.readline()
+    (folder / "go").touch()
+    finish(first)
+    finish(second)
+    assert said.endswith("m?bel/.venv.lock; waiting ...\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_just_when_a_command_starts_ends_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    started = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if "sleep 60" in str(args):
+                started.append(self.pid)
+                os.kill(os.getpid(), number)
+
+    handler = signal.signal(number, signal.default_int_handler)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            set_up(stack_of(shell("slow", "sleep 60")), tmp_path, "cpu")
+    finally:
+        signal.signal(number, handler)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+
+
 def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(
     checkout: Path,
 ) -> None:
@@ -414,22 +508,16 @@ def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_sta
     assert len(ran(checkout)) == 2
 
 
-def test_a_second_setup_waits_for_the_first_and_says_so(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the terminal cannot show the path."""
-    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    folder = checkout / "möbel"
-    folder.mkdir()
-    first = start_slow(folder)
-    wait_for(folder / ".venv" / "half")
-    second = start_slow(folder)
+def test_a_second_setup_waits_for_the_first_and_says_so(checkout: Path) -> None:
+    first = start_slow(checkout)
+    wait_for(checkout / ".venv" / "half")
+    second = start_slow(checkout)
     assert second.stdout is not None
-    assert second.stdout.readline().endswith("m?bel/.venv.lock; waiting ...\n")
-    (folder / "go").touch()
+    assert "waiting" in second.stdout.readline()
+    (checkout / "go").touch()
     assert "[1/1] slow" in finish(first)
-    assert finish(second) == f".venv is complete ({recorded(folder)}).\n"
-    assert len(ran(folder)) == 1
+    assert finish(second) == f".venv is complete ({recorded(checkout)}).\n"
+    assert len(ran(checkout)) == 1
 
 
 # What an environment is made of.
@@ -465,20 +553,52 @@ def test_the_device_is_cuda_where_the_driver_lists_a_gpu(bin: Path) -> None:
     assert choosing.device_here() == "cpu"
 
 
-def test_a_driver_that_does_not_answer_is_no_cpu(bin: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        (
+            "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18",
+            "Driver/library version mismatch",
+        ),
+        (
+            'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9',
+            "communicate with the NVIDIA driver); repair the NVIDIA driver, or leave",
+        ),
+        ("exit 255", "exit status 255"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_no_cpu(bin: Path, script: str, sentence: str) -> None:
     """Gigabytes for a CPU on a node with GPUs, without a word."""
-    write_program(bin, "nvidia-smi", "echo 'Driver/library version mismatch'; exit 18")
+    write_program(bin, "nvidia-smi", script)
     with pytest.raises(UserError) as raised:
         choosing.device_here()
-    assert str(raised.value) == (
-        "nvidia-smi is there but fails (Driver/library version mismatch); repair the NVIDIA driver, or leave "
-        "the GPUs alone with SETUP_ARGS='--device cpu' after `make setup`."
-    )
+    assert str(raised.value).startswith("nvidia-smi is there but fails (")
+    assert sentence in str(raised.value)
+    assert str(raised.value).endswith("SETUP_ARGS='--device cpu' after `make setup`.")
 
 
 def test_the_running_python_is_taken_if_it_is_supported() -> None:
-    found, _ = look_at_python(("3.99", VERSION))
+    found, _ = look_for_python(("3.99", VERSION))
     assert found == (os.path.realpath(sys.executable), ".".join(map(str, sys.version_info[:3])))
+
+
+def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shims, real = tmp_path / "shims", tmp_path / "real"
+    write_program(shims, "python3.99", "echo 'command not found'; exit 127")
+    write_program(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")
+    monkeypatch.setenv("PATH", f"{shims}:{real}:{os.environ['PATH']}")
+    assert look_for_python(("3.99", "3.98")) == (("/real/python3.99", "3.99.1"), "")
+
+
+def test_without_a_usable_python_it_is_said_what_each_one_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found, refused = look_for_python(("3.99", "3.98"))
+    assert found is None
+    assert f"{os.path.realpath(sys.executable)} is {VERSION}." in refused
+    assert "/usr/bin/python3.98 is 3.98.2, without Python.h" in refused
 
 
 @pytest.fixture
@@ -524,7 +644,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "UV_PYTHON_INSTALL_DIR": str(tmp_path / "installed"),
     }.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(interpreter, "look_at_python", lambda _: (None, "python3 is 3.14.0"))
+    monkeypatch.setattr(interpreter, "look_for_python", lambda _: (None, "python3 is 3.14.0"))
     return tmp_path / "mirror"
 
 
@@ -540,13 +660,13 @@ def write_archive(path: Path, files: dict[str, str]) -> None:
 def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
     mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, number = find_or_bring_python(("3.8", VERSION))
+    path, number = find_or_bring_python(("3.8", VERSION), tmp_path / ".venv")
     assert number == platform.python_version()
     assert path == os.path.realpath(sys.executable)  # what the archive's program calls
     assert (tmp_path / "installed" / f"cpython-{number}-linux-x86_64-gnu").is_dir()
     said = capsys.readouterr().out
     assert said.startswith(
-        f"This is no Python 3.8 or {VERSION} with venv and its headers (python3 is 3.14.0)"
+        f"No Python 3.8 or {VERSION} with venv and its headers is here (python3 is 3.14.0)"
     )
     assert f"uv brings Python {VERSION}" in said
 
@@ -554,7 +674,7 @@ def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
 def test_a_python_is_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brought = []
 
-    def bring(versions: tuple[str, ...]) -> tuple[str, str]:
+    def bring(versions: tuple[str, ...], env: Path) -> tuple[str, str]:
         brought.append(versions)
         return sys.executable, platform.python_version()
 
@@ -569,7 +689,7 @@ def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_ther
 ) -> None:
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     with pytest.raises(UserError) as raised:
-        find_or_bring_python((VERSION,))
+        find_or_bring_python((VERSION,), tmp_path / ".venv")
     sentence = str(raised.value)
     assert "downloads are not allowed" in sentence  # what uv says
     assert "The set-up cannot bring a Python; name a mirror of its archives in" in sentence
@@ -579,21 +699,35 @@ def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_ther
     with pytest.raises(
         UserError, match=r"No matching distribution(.|\n)*Python; it needs the network, and an"
     ):
-        find_or_bring_python((VERSION,))
+        find_or_bring_python((VERSION,), tmp_path / ".venv")
 
 
-def test_without_its_venv_a_python_cannot_bring_another(mirror: Path) -> None:
+def test_without_its_venv_a_python_cannot_bring_another(mirror: Path, tmp_path: Path, bin: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(importlib.util, "find_spec", lambda _: None)
         assert surroundings.find_lacking(brings_python=True) == [surroundings.VENV]
-        with pytest.raises(UserError, match=r"^Missing here: python3's venv; install git"):
-            find_or_bring_python((VERSION,))
+        with pytest.raises(UserError, match=r"^Missing here: python3's venv; install it"):
+            find_or_bring_python((VERSION,), tmp_path / ".venv")
 
 
-def test_what_a_bare_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("release", "remedy"),
+    [
+        ("ID=debian", "install them as root: apt install git g++"),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"', "install them as root: apt install git g++"),
+        ('NAME="Fedora Linux"\nID=fedora', "install them as root: dnf install git gcc-c++"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"', "install them as root: dnf install git gcc-c++"),
+        ("ID=arch", "install them"),
+    ],
+)
+def test_what_a_bare_machine_lacks_is_one_line_in_its_distribution_s_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, remedy: str
+) -> None:
+    (tmp_path / "os-release").write_text(release)
+    monkeypatch.setattr(surroundings, "OS_RELEASE", tmp_path / "os-release")
     write_program(tmp_path / "bin", "make", "true")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert refusal(tmp_path, "cpu").startswith("Missing here: git, g++; install git, make, g++")
+    assert refusal(tmp_path, "cpu") == f"Missing here: git, g++; {remedy}."
 
 
 def test_a_set_up_goes_on_without_git_and_says_so(
@@ -603,7 +737,17 @@ def test_a_set_up_goes_on_without_git_and_says_so(
         (bin / program).symlink_to(str(shutil.which(program)))
     monkeypatch.setenv("PATH", str(bin))
     set_up(stack_of(shell("packages", "true")), tmp_path, "cpu")
-    assert capsys.readouterr().out.splitlines()[0].startswith("Missing here: git; install git")
+    assert capsys.readouterr().out.splitlines()[0].startswith("Missing here: git; install it")
+
+
+def test_a_file_system_without_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    assert refusal(tmp_path, "cpu").startswith(
+        f"The file system of {tmp_path} takes no symbolic links or runs"
+    )
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -770,13 +914,23 @@ def test_the_glibc_that_is_asked_for_is_that_of_the_installed_wheels() -> None:
     assert by_wheel <= surroundings.OLDEST_GLIBC
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(13, "Permission denied"), (30, "Read-only file system"), (28, "No space left on device")],
+)
+def test_a_folder_that_cannot_be_written_to_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
     def refuse(path: Path, *_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device", str(path))
+        raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(UserError, match=r".venv cannot be written to \(No space left on device\); make room"):
+    with pytest.raises(UserError) as raised:
         set_up(stack_of(*PACKAGES), tmp_path, "cpu")
+    assert str(raised.value) == (
+        f"{tmp_path}/.venv cannot be written to ({words}); make room, make it writable, or call make in a "
+        "checkout of your own."
+    )
 
 
 # For which GPUs kernels are compiled.
@@ -795,6 +949,38 @@ def test_the_user_s_list_of_architectures_counts_more(
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
     set_up(stack_of(*PACKAGES), tmp_path, "cuda")
     assert recorded(tmp_path).architectures == "8.0+PTX"
+    for wrong in ("7.0", "8.0;12.0", "Hopper"):
+        monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", wrong)
+        with pytest.raises(UserError, match=f"TORCH_CUDA_ARCH_LIST={wrong} is no list"):
+            set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+
+
+def test_an_environment_of_an_image_is_complete_on_every_gpu_until_it_is_asked_to_look(
+    tmp_path: Path, bin: Path
+) -> None:
+    stack = stack_that_makes(lambda *choice: (shell("packages", f"true '{choice[-1].architectures}'"),))
+    set_up(stack, tmp_path, "cuda")  # where no GPU is
+    assert ran(tmp_path) == ["packages"]
+    write_nvidia_smi(bin, "NVIDIA L4 8.9")
+    set_up(stack, tmp_path)
+    set_up(stack, tmp_path, "cuda")  # kernels for 8.0 run on it
+    assert ran(tmp_path) == []
+
+
+def test_nodes_that_share_an_environment_get_kernels_for_the_gpus_of_all(tmp_path: Path, bin: Path) -> None:
+    for gpu, architectures in (("A100 8.0", "8.0"), ("H100 9.0", "8.0;9.0"), ("A100 8.0", "8.0;9.0")):
+        write_nvidia_smi(bin, gpu)
+        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+        assert recorded(tmp_path).architectures == architectures
+
+
+def test_a_choice_of_an_older_checkout_is_completed(tmp_path: Path, bin: Path) -> None:
+    write_nvidia_smi(bin, "NVIDIA H100 9.0")
+    (tmp_path / ".venv").mkdir()
+    choice = {"python": os.path.realpath(sys.executable), "version": f"{VERSION}.0", "device": "cuda"}
+    choosing.choice_file(tmp_path / ".venv").write_text(json.dumps(choice))
+    set_up(stack_of(*PACKAGES), tmp_path)
+    assert recorded(tmp_path).architectures == "9.0"
 
 
 def test_what_was_chosen_outlives_its_python(tmp_path: Path) -> None:
@@ -878,6 +1064,30 @@ def test_the_compiler_of_wheels_gets_torch_s_headers_and_an_older_assembler(tmp_
     )
     assert printed.stdout == f"of 12: {source} -o x\n"
     assert source.read_text() == ".version 8.4\n.target sm_90\n"
+
+
+def build(folder: Path, name: str, code: str, *options: str) -> Path:
+    library = folder / f"lib{name}.so"
+    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library), f"-Wl,-soname,lib{name}.so"]
+    subprocess.run([*command, "-x", "none", *options], input=code, text=True, check=True)
+    return library
+
+
+def test_the_proof_says_which_library_each_function_is_from_and_what_is_missing(tmp_path: Path) -> None:
+    """Without running any of their code, which would need a driver."""
+    part = build(tmp_path, "part", 'extern "C" int part() { return 1; }')
+    code = (
+        'extern "C" int part(); extern "C" int Provider_GetHost(); int dies = *(int*)0; '
+        'extern "C" int whole() { return part() + Provider_GetHost(); }'
+    )
+    whole = build(tmp_path, "whole", code, str(part))
+    sources = find_sources(whole, [part])
+    assert sources[str(part)] == {"part"}
+    with pytest.raises(AssertionError, match=r"misses \['libpart.so'"):
+        find_sources(whole, [])
+    build(tmp_path, "part", "")  # of the right name, without the function
+    with pytest.raises(AssertionError, match=r"misses \['part'\]"):
+        find_sources(whole, [part])
 
 
 # Any Python from 3.8 on starts it, with nothing installed.

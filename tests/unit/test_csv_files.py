@@ -44,8 +44,13 @@ def test_the_file_has_one_header_unix_line_ends_and_blanks_for_what_is_missing(s
     "message",
     [
         'a, "quoted" | cell',
+        "two\nlines",
         "carriage\rreturn\r\n",
+        "lone\rreturn",
         "NA",
+        "007",
+        "1e5",
+        "nan",
         " padded ",
         "größer als 日本 🚀",
         "=1+1",

@@ -1,144 +1,221 @@
 """What the doctor says of machines that are well and of those that are not."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from bench.doctor import examine as doctor
-from bench.doctor.examine import Diagnosis, examine, look_at_backends, look_at_stack
+from bench.doctor import probe
+from bench.doctor.judge import NEVER_SET_UP, BackendSeen, Diagnosis, MachineSeen, StackSeen, judge
 from bench.errors import UserError
-from bench.setup import stacks
-from bench.setup.choice import Choice
 from bench.setup.nvidia_smi import ListedGpu
 
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}
-TORCH |= {"cudnn": 90100, "nccl": "2.21.5"}
+
+
+TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
+
 
 GPU = ListedGpu("NVIDIA H200", "580.95.05", total_mib=140 * 1024, free_mib=139 * 1024)
 
 
-def answering(value: Any) -> Callable[..., Any]:
-    return lambda *_, **__: value
+WELL_STACK = StackSeen(name="ort", torch=TORCH, device="cuda")
 
 
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let the doctor see something else; at first a machine on which all is well."""
-
-    def see(**answers: Any) -> None:
-        for name, value in answers.items():
-            owner, _, attribute = name.rpartition("__")
-            monkeypatch.setattr(getattr(doctor, owner) if owner else doctor, attribute, answering(value))
-
-    environment = stacks.Installed("python", Path("env"), "3.11.7", {"torch": "2.6.0"})
-    see(core_time=SimpleNamespace(busy=0.0), hardware__available_cores=16, find_lacking=[])
-    see(shutil__disk_usage=SimpleNamespace(free=60 * 2**30), list_gpus=[GPU], time__sleep=None)
-    see(stacks__installed=environment, stacks__find_other_versions=[], pending=[])
-    see(recorded_choice=Choice("python", "3.11.7", "cuda"), ask_torch=(TORCH, ""), check_platform=None)
-    see(look_at_backends=[])
-    return see
+WELL = MachineSeen(
+    cpu="AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)",
+    cores=16,
+    busy_cores=0.01,
+    memory_free_gib=100,
+    disk_free_gib=60,
+    gpus=[GPU],
+    stacks=[WELL_STACK, replace(WELL_STACK, name="modern")],
+    backends={"pytorch": BackendSeen(), "ortmodule": BackendSeen(), "x@modern": BackendSeen(stack="modern")},
+    default_backends=["pytorch", "ortmodule"],
+)
 
 
-@pytest.mark.usefixtures("seen")
 def test_a_healthy_machine_has_only_findings_that_are_ok() -> None:
-    found = examine("ort")
+    found = judge(WELL)
     assert {one.state for one in found} == {"ok"}
     assert {one.remedy for one in found} == {""}
     details = {one.part: one.detail for one in found}
+    assert details["CPU"] == "AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)"
     assert details["GPU 0"] == "NVIDIA H200, 139 of 140 GiB free"
-    assert details["stack ort: CUDA"] == "CUDA 12.4, cuDNN 90100, NCCL 2.21.5"
+    assert details["stack ort: CUDA"] == "CUDA 12.4, cuDNN 90100, NCCL 2.21.5, sm_90"
 
 
-FAULTS = [
-    ({"hardware__available_cores": 1}, "cores", "poor", "one rank only", "taskset"),
-    ({"core_time": None}, "other work", "ok", "not known", ""),
-    ({"shutil__disk_usage": SimpleNamespace(free=3 * 2**30)}, "disk", "poor", "3 GiB", "needs 14 GiB"),
-    ({"find_lacking": ["git", "g++"]}, "programs", "broken", "missing: git, g++", "apt install git make g++"),
-    ({"find_lacking": ["git"]}, "programs", "poor", "missing: git", "dnf install git"),
-    ({"list_gpus": []}, "GPUs", "ok", "none visible: comparisons run on the CPU", ""),
+def test_what_the_kernel_does_not_count_is_not_called_quiet() -> None:
+    judged = judge(replace(WELL, busy_cores=math.nan))
+    assert [each.detail for each in judged if each.part == "other work"] == ["not known"]
+
+
+BROKEN = [
+    ({"cores": 1}, "cores", "poor", "one rank only", "taskset"),
+    ({"busy_cores": 1.5}, "other work", "poor", "takes 1.5 cores", "end it"),
+    ({"memory_free_gib": 0.5}, "memory", "poor", "0.5 GiB", "measure.resident=one"),
+    ({"lacking": ["git", "g++"], "how_to_install": "x"}, "programs", "broken", "missing: git, g++", "x"),
+    ({"lacking": ["git"], "how_to_install": "apt"}, "programs", "poor", "missing: git", "apt"),
     (
-        {"list_gpus": [replace(GPU, driver="470.57.02")]},
-        *("stack ort", "broken", "470.57.02, and the ort stack's CUDA 12.4 needs 525.60.13"),
-        "install a newer driver",
+        {"stacks": [StackSeen(name="ort", pending=NEVER_SET_UP, brings_python="3.12")]},
+        *("stack ort", "poor", "not set up yet; no Python here will do, and uv brings 3.12"),
+        "run `make setup`",
     ),
     (
-        {"list_gpus": [replace(GPU, driver="550.54.15")]},
-        *("stack modern", "poor", "550.54.15, and the modern stack's CUDA 13.0 needs 580.65.06"),
-        "install a newer driver",
+        {
+            "driver_problem": UserError(
+                "The NVIDIA driver does not answer (NVML: x)", "repair it, or choose device=cpu"
+            )
+        },
+        *("NVIDIA driver", "broken", "does not answer", "repair it, or choose device=cpu."),
+    ),
+    ({"gpus": [replace(GPU, processes=2)]}, "GPU 0", "poor", "2 processes", "CUDA_VISIBLE_DEVICES"),
+    (
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "missing_libraries": ["libcudnn.so.8"]})]},
+        *("stack ort: libcudnn.so.8", "broken", "ONNX Runtime's CUDA kernels need it", "--device cuda"),
     ),
     (
-        {"recorded_choice": None, "stacks__installed": None},
-        *("stack ort", "poor", "not set up yet", "run `make setup`"),
-    ),
-    (
-        {"pending": [SimpleNamespace(name="ortmodule"), SimpleNamespace(name="deepspeed")]},
-        *("stack ort", "broken", "not set up: ortmodule, deepspeed", "run `make setup`"),
-    ),
-    (
-        {"ask_torch": (None, "ImportError: libfoo.so.7")},
-        *("stack modern", "poor", "torch: ImportError: libfoo.so.7", "make clean"),
-    ),
-    (
-        {"stacks__find_other_versions": ["torch 2.5.0 instead of 2.6.0"]},
-        *("stack ort: versions", "poor", "torch 2.5.0 instead of 2.6.0", "make clean"),
-    ),
-    (
-        {"recorded_choice": Choice("python", "3.11.7", "cpu")},
+        {"stacks": [replace(WELL_STACK, device="cpu")]},
         *("stack ort: CUDA", "poor", "those for a CPU", "make setup SETUP_ARGS='--device cuda'"),
     ),
     (
-        {"ask_torch": ({**TORCH, "cuda": False, "cuda_build": None}, "")},
+        {"stacks": [WELL_STACK], "gpus": [replace(GPU, driver="470.57.02")]},
+        *(
+            "stack ort",
+            "broken",
+            "470.57.02, and the ort stack's CUDA 12.4 needs 525.60.13",
+            "install a newer driver",
+        ),
+    ),
+    (
+        {"stacks": [replace(WELL_STACK, name="modern")], "gpus": [replace(GPU, driver="550.54.15")]},
+        *(
+            "stack modern",
+            "poor",
+            "550.54.15, and the modern stack's CUDA 13.0 needs 580.65.06",
+            "install a newer driver",
+        ),
+    ),
+    (
+        {"stacks": [StackSeen(name="ort", pending=["ortmodule", "deepspeed"])]},
+        *("stack ort", "broken", "ortmodule, deepspeed to be done", "run `make setup`"),
+    ),
+    (
+        {"stacks": [StackSeen(name="modern", pending=NEVER_SET_UP)]},
+        *("stack modern", "poor", "not set up", "run `make setup STACK=modern`"),
+    ),
+    (
+        {"stacks": [StackSeen(name="ort", import_error="ImportError: libfoo.so.7")]},
+        *("stack ort", "broken", "ImportError: libfoo.so.7", "make clean"),
+    ),
+    (
+        {"stacks": [replace(WELL_STACK, torch=TORCH, wrong=["torch 2.5.0 instead of 2.6.0"])]},
+        *("stack ort: versions", "poor", "torch 2.5.0 instead of 2.6.0", "make clean"),
+    ),
+    (
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "cuda": False, "cuda_build": None})]},
         *("stack ort: CUDA", "broken", "a build for CPUs", "built for CUDA"),
     ),
     (
-        {"ask_torch": ({**TORCH, "cuda": False}, "")},
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "cuda": False})]},
         *("stack ort: CUDA", "broken", "CUDA 12.4 finds no GPU", "driver for CUDA 12.4"),
+    ),
+    (
+        {"stacks": [replace(WELL_STACK, torch={**TORCH, "capability": [12, 0]})]},
+        *("stack ort: CUDA", "broken", "sm_120, for which it has no kernels", "built for this GPU"),
+    ),
+    (
+        {
+            "backends": {
+                "pytorch": BackendSeen(),
+                "ortmodule": BackendSeen(UserError("torch is not installed", "run `make setup`")),
+            }
+        },
+        *("backends", "broken", "ortmodule: torch is not installed", "run `make setup`."),
+    ),
+    (
+        {
+            "backends": {
+                name: BackendSeen(UserError(f"backends.{name} needs modern", "set it up"))
+                for name in ("x@modern", "y@modern")
+            }
+        },
+        *("backends", "poor", "x@modern, y@modern: needs modern", "set it up."),
+    ),
+    (
+        {
+            "stacks": [
+                StackSeen(name="ort", pending=NEVER_SET_UP, unsuitable=UserError("glibc 2.17", "a newer one"))
+            ]
+        },
+        *("stack ort", "broken", "glibc 2.17", "a newer one."),
     ),
 ]
 
 
-@pytest.mark.parametrize(("answers", "part", "state", "detail", "remedy"), FAULTS)
+@pytest.mark.parametrize(("change", "what", "state", "detail", "remedy"), BROKEN)
 def test_every_problem_is_named_with_its_remedy(
-    seen: Callable[..., None], answers: dict[str, Any], part: str, state: str, detail: str, remedy: str
+    change: dict[str, object], what: str, state: str, detail: str, remedy: str
 ) -> None:
-    seen(**answers)
-    [one] = [one for one in examine("ort") if one.part == part]
-    assert one.state == state
+    judged = judge(replace(WELL, **change))  # type: ignore[arg-type]
+    [one] = [one for one in judged if one.state != "ok" and not one.detail.endswith("stack is broken")]
+    assert (one.part, one.state) == (what, state)
     assert detail in one.detail
     assert remedy in one.remedy
 
 
-def test_a_driver_that_does_not_answer_and_a_machine_of_another_kind_are_said_in_the_errors_words(
-    seen: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise UserError("it fails", "repair it")
-
-    monkeypatch.setattr(doctor, "list_gpus", fail)
-    assert Diagnosis("NVIDIA driver", "it fails", "broken", "repair it.") in examine("ort")
-    seen(recorded_choice=None, stacks__installed=None)
-    monkeypatch.setattr(doctor, "check_platform", fail)
-    assert look_at_stack("ort", []) == [Diagnosis("stack ort", "it fails", "broken", "repair it.")]
+def test_a_wrong_version_is_named_also_where_a_set_up_is_not_finished() -> None:
+    stack = StackSeen(name="ort", pending=["ortmodule"], wrong=["torch 2.7.0 instead of 2.6.0"])
+    details = {one.part: one.detail for one in judge(replace(WELL, stacks=[stack]))}
+    assert details["stack ort"] == "not set up: ortmodule to be done"
+    assert details["stack ort: versions"] == "not the pinned ones: torch 2.7.0 instead of 2.6.0"
 
 
-def test_other_work_is_a_drawback(seen: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter([SimpleNamespace(busy=0.0), SimpleNamespace(busy=math.inf)])
-    monkeypatch.setattr(doctor, "core_time", lambda _: next(times))
-    assert doctor.look_for_other_work().state == "poor"
+@pytest.mark.parametrize(
+    "broken",
+    [
+        StackSeen(name="ort", pending=["ortmodule"]),
+        StackSeen(name="ort", import_error="ImportError: libfoo.so.7"),
+        replace(WELL_STACK, torch={**TORCH, "cuda": False}),
+    ],
+)
+def test_no_backend_of_a_broken_stack_would_run(broken: StackSeen) -> None:
+    def judged(stack: StackSeen) -> list[Diagnosis]:
+        other = replace(WELL_STACK, name="modern" if stack.name == "ort" else "ort")
+        return [one for one in judge(replace(WELL, stacks=[stack, other])) if one.part == "backends"]
+
+    runs, refused = judged(broken)
+    assert (runs.detail, refused.state) == ("would run: x@modern", "broken")
+    assert refused.detail == "pytorch, ortmodule: the ort stack is broken"
+    runs, refused = judged(replace(broken, name="modern"))
+    assert (runs.detail, refused.state) == ("would run: pytorch, ortmodule", "poor")
+    assert refused.detail == "x@modern: the modern stack is broken"
 
 
-def test_the_packages_for_a_cpu_need_no_driver(seen: Callable[..., None]) -> None:
-    seen(recorded_choice=Choice("python", "3.11.7", "cpu"))
-    details = [one.detail for one in look_at_stack("ort", [replace(GPU, driver="470.57.02")])]
-    assert details[1:] == ["the packages are those for a CPU"]
+def test_disk_is_needed_for_a_set_up_and_not_after_it() -> None:
+    def disk(*stacks: StackSeen) -> Diagnosis:
+        return next(one for one in judge(replace(WELL, disk_free_gib=3, stacks=stacks)) if one.part == "disk")
+
+    assert disk(WELL_STACK).state == "ok"
+    low = disk(StackSeen(name="ort", pending=["packages"]))
+    assert (low.state, low.detail) == ("poor", "3 GiB free")
+    assert low.remedy == "make room: setting up the ort stack needs 14 GiB"
 
 
-def test_a_backend_s_file_with_a_mistake_is_refused_and_so_is_one_of_a_broken_stack(
+def test_the_packages_for_a_cpu_need_no_driver() -> None:
+    gpus = [replace(GPU, driver="470.57.02")]
+    judged = judge(replace(WELL, gpus=gpus, stacks=[replace(WELL_STACK, device="cpu")]))
+    assert [one.detail for one in judged if one.state != "ok"] == ["the packages are those for a CPU"]
+
+
+def test_a_machine_without_gpus_has_one_finding_about_them() -> None:
+    found = {one.part: one for one in judge(replace(WELL, gpus=[]))}
+    assert found["GPUs"] == Diagnosis("GPUs", "none visible: comparisons run on the CPU")
+    assert "stack ort: CUDA" not in found
+
+
+def test_a_backend_s_file_with_a_mistake_is_refused_and_the_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     eager = "engine: eager\noptimizer: adamw\nsharding: ddp\n"
@@ -152,10 +229,7 @@ def test_a_backend_s_file_with_a_mistake_is_refused_and_so_is_one_of_a_broken_st
         "mixed": f"{eager}precision: tf32",  # refused by the comparison as a whole
     }.items():
         (tmp_path / "backend" / f"{name}.yaml").write_text(content)
-    monkeypatch.setattr(doctor, "CONF", tmp_path)
-    runs, *refused = look_at_backends([], driver=False)
-    assert (runs.detail, runs.state) == ("would run: good", "ok")
-    assert {one.state for one in refused} == {"poor"}, "none is a backend of `make bench`"
-    own = stacks.own()
-    broken = [one.detail for one in look_at_backends([own], driver=False)]
-    assert f"good: the {own} stack is broken" in broken
+    monkeypatch.setattr(probe, "CONF", tmp_path)
+    seen, default = probe._backends(driver=False)
+    assert [name for name, backend in seen.items() if backend.refusal is None] == ["good"]
+    assert "pytorch" in default

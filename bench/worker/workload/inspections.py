@@ -72,9 +72,8 @@ def prepare_dataset(
     count = len(prepared.samples)
     numbers = np.unique(np.linspace(0, count - 1, num=min(count, LOOKED_AT)).astype(int)).tolist()
     random = np.random.default_rng(0)
-    with preparation.naming_dataset(data):
-        for start in range(0, len(numbers), AT_ONCE):
-            prepared.batch(numbers[start : start + AT_ONCE], random)
+    for start in range(0, len(numbers), AT_ONCE):
+        prepared.batch(numbers[start : start + AT_ONCE], random)
     return prepared
 
 
@@ -95,6 +94,7 @@ def inspect_module(
     module = models.build(model, attention="eager", dropout=False, checkpointing=checkpointing).to(device)
     _check_batches(model, micro_batch=micro_batch, seq_len=seq_len, seed=seed)
     batch = own_module.make_batch(model, batch_size=min(FEW, micro_batch), seq_len=seq_len, seed=seed)
+    own_module.check_names(model, module, batch)
     there = {name: value.to(device) for name, value in batch.items()}
     first, second = (_run_passes(module, there, seed=one) for one in (0, 1))
     if not torch.isfinite(first):
@@ -108,18 +108,33 @@ def inspect_module(
             "compared",
             "keep each probability in an nn.Dropout or in an attribute whose name contains drop",
         )
+    for name, one in module.named_parameters():
+        if one.grad is not None and one.grad.layout != torch.strided:
+            raise UserError(
+                f"the gradient of {name} is sparse, and backends compare and average dense ones",
+                "leave sparse=True out",
+            )
     return find_unused(module)
 
 
 def _check_batches(model: Model, *, micro_batch: int, seq_len: int | None, seed: int) -> None:
-    first, again = (
-        own_module.make_batch(model, batch_size=micro_batch, seq_len=seq_len, seed=seed) for _ in range(2)
+    first, again, other = (
+        own_module.make_batch(model, batch_size=micro_batch, seq_len=seq_len, seed=one)
+        for one in (seed, seed, seed + 1)
     )
-    if not all(torch.equal(value, again[name]) for name, value in first.items()):
+    if not _are_equal(first, again):
         raise UserError(
             f"example_batch({micro_batch}, {seed}) gives other values when it is called again",
             "draw them from a generator of its own, torch.Generator().manual_seed(seed)",
         )
+    if _are_equal(first, other):
+        raise UserError(
+            f"example_batch gives the same batch for seed={seed} and seed={seed + 1}", "draw it with the seed"
+        )
+
+
+def _are_equal(one: Batch, other: Batch) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 def _run_passes(module: torch.nn.Module, batch: Batch, *, seed: int) -> torch.Tensor:
@@ -129,6 +144,8 @@ def _run_passes(module: torch.nn.Module, batch: Batch, *, seed: int) -> torch.Te
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in batch.items())
     with own_module.naming_failure(f"forward and loss fail on example_batch's {shapes}"):
         loss: torch.Tensor = module(**batch).loss
+    if not loss.requires_grad:
+        raise UserError("the loss depends on no parameter that is trained", "compute it from them")
     with own_module.naming_failure("the loss's backward pass fails"):
         loss.backward()
     with torch.no_grad():

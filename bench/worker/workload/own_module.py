@@ -24,7 +24,7 @@ from transformers.utils import ModelOutput
 
 from bench.config.model import Model
 from bench.config.module_file import find_file, keep_bytecode_of, names_file
-from bench.errors import UserError
+from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
 from bench.worker.rank.error_words import in_a_line, status_of
 from bench.worker.sharding import Batch
@@ -53,6 +53,7 @@ class UserCode:
 def build(model: Model) -> torch.nn.Module:
     """The user's module, of the user's own class, whose forward takes a batch and returns `Loss`."""
     code = load(str(model.module))
+    _check_arguments(code, model.config)
     with naming_failure(f"building model.module={code.where} fails"):
         built = code.build(**model.config)
     if not isinstance(built, torch.nn.Module):
@@ -60,8 +61,23 @@ def build(model: Model) -> torch.nn.Module:
             f"model.module={code.where} makes a {type(built).__name__}",
             "it must be a torch.nn.Module, or a function that returns one",
         )
+    _check_weights(built)
     _return_loss(built, code)
     return built
+
+
+def _check_weights(module: torch.nn.Module) -> None:
+    """Refuse weights that no backend could start from: they are copied in fp32 before the first batch."""
+    for name, weight in module.named_parameters():
+        if torch.nn.parameter.is_lazy(weight):
+            raise UserError(
+                f"{name} has no shape before the first batch",
+                "give its layer the size of its input instead of nn.Lazy…",
+            )
+        if weight.requires_grad and weight.dtype != torch.float32:
+            raise UserError(
+                f"{name} is {weight.dtype}", "build the module in torch.float32; precision= chooses another"
+            )
 
 
 @functools.cache
@@ -76,7 +92,10 @@ def load(where: str) -> UserCode:
         else:
             sys.path.append(str(Path.cwd()))  # where the command was typed, as for a path
             imported = importlib.import_module(place)
-        builder = getattr(imported, name)
+    builder = getattr(imported, name, None)
+    if not callable(builder):
+        callables = [key for key, value in vars(imported).items() if callable(value)]
+        raise UserError(f"{file} has no class or function {name}", _nearest(name, callables))
     example_batch = getattr(builder, "example_batch", None) or getattr(imported, "example_batch", None)
     if not callable(example_batch):
         raise UserError(
@@ -91,21 +110,39 @@ def load(where: str) -> UserCode:
 def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int) -> Batch:
     """What `example_batch` returns, checked: the same for the same seed; a sample is an entry of axis 0."""
     code = load(str(model.module))
-    length = {} if seq_len is None else {"seq_len": seq_len}
-    call = f"example_batch({batch_size}, {seed}{f', seq_len={seq_len}' if length else ''})"
-    with naming_failure(f"{call} of model.module={code.where} fails"):
-        batch = code.example_batch(batch_size, seed, **length)
-    if not isinstance(batch, Mapping) or not all(_is_batch(one, batch_size) for one in batch.values()):
+    signature = inspect.signature(code.example_batch)
+    if seq_len is not None and "seq_len" not in signature.parameters:
         raise UserError(
-            f"{call} of model.module={code.where} gives something else than batches",
-            "return a dict of tensors on the CPU, named like forward's arguments, with samples as first axis",
+            f"seq_len={seq_len} has no effect, since example_batch of model.module={code.where} does not "
+            "take seq_len",
+            "leave it out, or take it there",
         )
+    length = {} if seq_len is None else {"seq_len": seq_len}
+    try:
+        signature.bind(batch_size, seed, **length)
+    except TypeError:
+        raise UserError(
+            f"example_batch{signature} of model.module={code.where} cannot be called as "
+            f"example_batch(batch_size, seed{', seq_len' if length else ''})",
+            "let it take these alone; in a class it must be a @staticmethod",
+        ) from None
+    with naming_failure(f"example_batch({batch_size}, {seed}) of model.module={code.where} fails"):
+        batch = code.example_batch(batch_size, seed, **length)
+    if not isinstance(batch, Mapping) or not batch:
+        raise UserError(
+            f"example_batch returns a {type(batch).__name__}",
+            "it must be a dict of tensors, forward's keyword arguments",
+        )
+    for key, value in batch.items():
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+            kind = f"on {value.device}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+            raise UserError(f"example_batch's {key} is {kind}", "it must be a tensor on the CPU")
+        if not value.dim() or len(value) != batch_size:
+            raise UserError(
+                f"example_batch({batch_size}, {seed}) gives {key} the shape {tuple(value.shape)}",
+                f"its first axis must be the samples, batch_size={batch_size}",
+            )
     return dict(batch)
-
-
-def _is_batch(one: Any, size: int) -> bool:
-    """Whether it is a tensor on the CPU with so many samples."""
-    return isinstance(one, torch.Tensor) and one.device.type == "cpu" and one.dim() > 0 and len(one) == size
 
 
 def make_batches(spec: WorkerSpec, *, count: int, rank: int, pinned: bool) -> list[Batch]:
@@ -123,6 +160,37 @@ def name_inputs(module: torch.nn.Module, batch: Batch) -> None:
     forward: Any = module.forward
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     forward.__func__.__signature__ = inspect.Signature([own, *parameters])
+
+
+def check_names(model: Model, module: torch.nn.Module, batch: Batch) -> None:
+    """Refuse a batch whose entries are not forward's arguments; the loss function may take others."""
+    given = batch if load(str(model.module)).loss is None else inputs_of(module, batch)
+    try:
+        inspect.signature(module.forward).bind(**given)
+    except TypeError as error:
+        raise UserError(
+            f"forward of model.module={model.module} does not fit example_batch's {', '.join(batch)}: "
+            f"{error}",
+            "give them the names of forward's arguments",
+        ) from error
+
+
+def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
+    """The entries of a batch that the user's forward takes; the others are for the loss."""
+    taken = inspect.signature(module.forward).parameters
+    return {name: value for name, value in batch.items() if _takes_any(taken) or name in taken}
+
+
+def first_output(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
+    """The first output of the user's module that is not the loss; the loss where there is nothing else."""
+    forward: Any = model.forward
+    output = forward.__wrapped__(model, **inputs)
+    if isinstance(output, torch.Tensor):
+        return output
+    named = output if isinstance(output, Mapping) else dict(enumerate(output))
+    others = (value for key, value in named.items() if key != "loss")
+    first = next((value for value in others if isinstance(value, torch.Tensor) and value.dim()), None)
+    return named["loss"] if first is None else first
 
 
 @contextmanager
@@ -153,13 +221,38 @@ def _import_file(file: Path) -> ModuleType:
     return imported
 
 
+def _check_arguments(code: UserCode, config: Mapping[str, Any]) -> None:
+    """Refuse keys of `model.config` that the builder does not take, and missing ones."""
+    taken = inspect.signature(code.build).parameters
+    name = code.where.rpartition(":")[2]
+    unknown = next((key for key in config if key not in taken), None)
+    if unknown is not None and not _takes_any(taken):
+        nearest = _nearest(unknown, list(taken), "model.config.")
+        raise UserError(f"{name} takes no model.config.{unknown}", nearest)
+    for key, one in taken.items():
+        required = one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+        if required and key not in config:
+            raise UserError(
+                f"{name} needs a value of {key}", f"set +model.config.{key}=…, or give it a default"
+            )
+
+
+def _takes_any(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values())
+
+
+def _nearest(name: str, names: list[str], prefix: str = "") -> str:
+    listed = f"there are {', '.join(names)}" if names else "there is none"
+    return did_you_mean(name, names, otherwise=listed, prefix=prefix)
+
+
 def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
     """Replace the module's forward, in place: its parameters keep the user's names."""
     original: Any = module.forward
     inner = original.__func__
     taken = inspect.signature(original).parameters
     # What forward does not take is for the loss function; without one, forward itself refuses it.
-    passes_all = code.loss is None or any(one.kind == one.VAR_KEYWORD for one in taken.values())
+    passes_all = code.loss is None or _takes_any(taken)
 
     def forward(self: torch.nn.Module, **batch: torch.Tensor) -> Loss:
         given = {name: value for name, value in batch.items() if passes_all or name in taken}
@@ -171,15 +264,21 @@ def _return_loss(module: torch.nn.Module, code: UserCode) -> None:
 def _loss_of(output: Any, batch: Batch, code: UserCode) -> torch.Tensor:
     where = "forward" if code.loss is None else "loss"
     if code.loss is not None:
-        found = code.loss(output, batch)
+        output = found = code.loss(output, batch)
     elif isinstance(output, torch.Tensor) and not output.dim():
         found = output
     else:
         found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(found, torch.Tensor) and not found.dim():
         return found
-    raise UserError(
-        f"{where} of model.module={code.where} gives a {type(output).__name__}",
-        "return the loss, a tensor without axes, or a mapping with it as loss, or write a function "
-        "loss(output, batch) that does",
+    kind = f"a {type(output).__name__}"
+    remedy = (
+        "return the loss, a mapping with loss, or write a function loss(output, batch) that returns a tensor "
+        "without axes"
     )
+    if isinstance(found, torch.Tensor):
+        kind, remedy = f"a loss of the shape {tuple(found.shape)}", "take its .mean()"
+    elif found is not None:
+        kind = f"a {type(found).__name__} as the loss"
+        remedy = "return the tensor, without .item() or the like"
+    raise UserError(f"{where} of model.module={code.where} gives {kind}", remedy)

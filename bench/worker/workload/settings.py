@@ -1,8 +1,10 @@
 """The transformers configuration of a model: of a preset, a folder or a hub id, and what contradicts it."""
 
+import ast
+import difflib
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,24 +94,30 @@ def _refuse_unknown(
     `known` is what the checkpoint's own configuration has, `path` that of the part, such as `vision_config.`.
     """
     taken = {*inspect.signature(kind.__init__).parameters, *kind.attribute_map}
-    # BART and others keep it beside encoder_layers, which alone decides.
-    names = {*kind().to_dict(), "num_labels"} - {"num_hidden_layers"} | taken | {*known}
+    names = {*kind().to_dict(), *taken, *known} - (generating := _OF_GENERATION - taken)
+    parts = {
+        name: part for name, part in vars(made).items() if isinstance(part, transformers.PretrainedConfig)
+    }
+    kept = {*made.to_dict(), *generating}
+    elsewhere = {
+        key: f"{name}.{key}" for name, part in parts.items() for key in {*part.to_dict()} - names - generating
+    } | _copies(kind, taken)
     for key, value in given.items():
-        part = getattr(made, key, None)
-        if isinstance(value, Mapping) and isinstance(part, transformers.PretrainedConfig):
-            _refuse_unknown(type(part), value, known=known.get(key, {}), made=part, path=f"{path}{key}.")
-        elif key not in names and not _is_read(kind, key):
-            where = f"model.config.{path}{key}"
-            raise UserError(f"{where} is not a key of transformers' {kind.__name__}", "leave it out")
-
-
-def _is_read(kind: Any, key: str) -> bool:
-    """Whether an architecture's own code reads a key that its configuration does not declare.
-
-    DeBERTa's `share_att_key` is one: `getattr(config, "share_att_key", False)`.
-    """
-    sources = Path(inspect.getfile(kind)).parent.glob("modeling_*.py")
-    return any(f'"{key}"' in path.read_text(encoding="utf-8") for path in sources)
+        if key in _SET_BY_OTHERS:
+            raise LaunchFailed(
+                "unsupported", f"model.config.{path}{key} has no effect; set {_SET_BY_OTHERS[key]}=… instead."
+            )
+        if isinstance(value, Mapping) and key in parts:
+            part, below = parts[key], known.get(key, {})
+            _refuse_unknown(type(part), value, known=below, made=part, path=f"{path}{key}.")
+        elif key in elsewhere or (key not in names and key in kept and not _is_read(kind, key)):
+            close = difflib.get_close_matches(key, sorted(names), n=1)
+            meant = elsewhere.get(key, *close[:1])
+            remedy = f"did you mean model.config.{path}{meant}?" if meant else "leave it out."
+            raise LaunchFailed(
+                "unsupported",
+                f"model.config.{path}{key} is not a key of transformers' {kind.__name__}; {remedy}",
+            )
 
 
 _OF_OTHER_TRAINING = {
@@ -118,6 +126,54 @@ _OF_OTHER_TRAINING = {
     "gradient_checkpointing": "which is set here by checkpointing=true; remove it from config.json.",
 }
 """Keys of a configuration that ask for another training than the row would say, and what to do."""
+
+_SET_BY_OTHERS = {
+    **dict.fromkeys(("attn_implementation", "_attn_implementation"), "attention"),
+    **dict.fromkeys(("dtype", "torch_dtype"), "precision"),
+}
+"""Keys of a configuration that the harness sets, and its own key for each."""
+
+_OF_GENERATION = {
+    key
+    for key in vars(transformers.GenerationConfig())
+    if not re.search("token_id$|^output_|^use_cache", key)
+}
+"""Keys that say how text is generated, which changes nothing in training: `max_length` is no `seq_len`."""
+
+
+def _copies(kind: Any, taken: Collection[str]) -> dict[str, str]:
+    """Attributes that a configuration sets to what it is given as another.
+
+    `self.num_hidden_layers = encoder_layers` of BART is one: setting it changes no number of layers.
+    """
+    made = [node for node in ast.walk(ast.parse(inspect.getsource(kind))) if isinstance(node, ast.Assign)]
+    return {
+        target.attr: node.value.id
+        for node in made
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and isinstance(node.value, ast.Name)
+        if target.attr not in taken and node.value.id in taken
+    }
+
+
+def _is_read(kind: Any, key: str) -> bool:
+    """Whether an architecture's own code reads a key that its configuration does not declare.
+
+    DeBERTa's `share_att_key` is one: `getattr(config, "share_att_key", False)`.
+    """
+    sources = Path(inspect.getfile(kind)).parent.glob("*.py")
+    texts = [path.read_text(encoding="utf-8") for path in sources if not _OF_OTHERS.match(path.name)]
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == key and ast.unparse(node.value).endswith("config"))
+        or (isinstance(node, ast.Constant) and node.value == key)
+        for text in texts
+        if key in text
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+_OF_OTHERS = re.compile(r"(modeling_(tf|flax)_|convert_|tokenization_)")
+"""Begins the names of files for frameworks and formats that are not trained here, and of tokenizers."""
 
 
 def _resized(settings: Any, given: dict[str, Any], model: Model) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -13,11 +12,14 @@ import numpy as np
 import transformers
 from datasets.fingerprint import Hasher
 
+from bench.config import own
 from bench.config.content import key_of
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
 from bench.worker.workload.preparation import _source
+from bench.worker.workload.preparation._faults import raise_fault
+from bench.worker.workload.preparation._source import first_words
 from bench.worker.workload.tasks import Arrays
 
 PROCESSORS = {
@@ -34,6 +36,14 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, numbers: list[int]) -> Arrays: ...
+
+
+class RowError(UserError):
+    """A row is not as it must be: the one at `place`, counted from 0, has the `fault`."""
+
+    def __init__(self, place: int, where: str, fault: str, remedy: str) -> None:
+        super().__init__(f"{where}, and row {place + 1} has {fault}", remedy)
+        self.place, self.where, self.fault = place, where, fault
 
 
 class TaskPreparation(ABC):
@@ -56,10 +66,17 @@ class TaskPreparation(ABC):
             raise UserError(
                 f"data=hf needs {kind}; set data.processor=… to a folder or the id of a model on the hub."
             )
-        remedy = "give the folder or hub id of one that was saved with save_pretrained"
-        with _source.naming(f"data.processor={place} as {kind}", place, remedy):
+        there = "is a folder, but"
+        if not Path(place).exists():
+            there = "is no folder here, and as a hub id"
+        try:
             loader = getattr(transformers, self.processor_class)
             self.processor = loader.from_pretrained(place, trust_remote_code=False)
+        except Exception as error:
+            raise UserError(
+                f"data.processor={place} {there} {kind} cannot be loaded from it: {first_words(error)}; "
+                "give the folder or hub id of one that was saved with save_pretrained."
+            ) from error
 
     @abstractmethod
     def prepare(self, dataset: Any) -> Samples:
@@ -101,25 +118,79 @@ class TaskPreparation(ABC):
         """What makes a tokenizer cut off or pad every text to `seq_len`."""
         return {"padding": "max_length", "truncation": True, "max_length": self.seq_len}
 
-    def set_padding(self, tokenizer: Any) -> None:
-        """Pad behind the text, where every synthetic batch has it."""
-        if tokenizer.pad_token is None:
+    def check_tokenizer(self, tokenizer: Any, *, fast: bool = False, pads: bool = True) -> None:
+        """Refuse a tokenizer that does not fit model, length or task, which may need a `fast` one."""
+        assert self.seq_len is not None, "bench.config.schema sees to it"
+        where, settings = self.data.processor, self.settings
+        words, rows = len(tokenizer), getattr(settings, "vocab_size", None)
+        if rows is not None and words > rows:
+            raise UserError(
+                f"data.processor={where} knows {words:,} tokens, but model.name={self.model} embeds "
+                f"{rows:,}; choose the model's own tokenizer, or set ++model.config.vocab_size={words}."
+            )
+        if self.seq_len > (limit := tokenizer.model_max_length):
+            longer = f"{limit} tokens that data.processor={where} allows (its model_max_length)"
+            raise UserError(f"seq_len={self.seq_len} is longer than the {longer}", "choose a shorter one")
+        if fast and not tokenizer.is_fast:
+            raise UserError(
+                f"data.processor={where} is a slow tokenizer, which cannot tell where a token came from; "
+                "give one with a tokenizer.json."
+            )
+        if pads and tokenizer.pad_token is None:
+            if tokenizer.eos_token is None:
+                raise UserError(
+                    f"data.processor={where} has neither a padding nor an end-of-text token; "
+                    "save it with a pad_token."
+                )
             tokenizer.pad_token = tokenizer.eos_token  # as training scripts do for GPT-2
-        tokenizer.padding_side = "right"
+        tokenizer.padding_side = "right"  # where every synthetic batch has it
+
+    def text(self, rows: Sequence[Any], column: str, *, may_be_empty: bool = False) -> list[str]:
+        """A column of texts. What is missing is an empty text, or a `RowError` where a sample needs one."""
+        for place, row in enumerate(rows):
+            if not row and isinstance(row, str | None):
+                if may_be_empty:
+                    continue
+                fault = "none"
+            elif isinstance(row, str):
+                continue
+            else:
+                fault = f"{row!r:.40}"
+            remedy = f"leave such rows out, or set ++data.columns={{{column}: …}}"
+            raise RowError(place, f"{self.where(column)} must hold text", fault, remedy)
+        return [row or "" for row in rows]
 
     def tokenize(self, dataset: Any, function: Callable[[dict[str, list[Any]]], Any]) -> Samples:
         """Apply `function` to batches of rows, or find what an earlier process has made of the same."""
         key = self._key(dataset, function)
-        folder = Path(datasets.config.HF_DATASETS_CACHE, "bench")
-        folder.mkdir(parents=True, exist_ok=True)
-        made = dataset.map(
-            function,
-            batched=True,
-            remove_columns=dataset.column_names,
-            cache_file_name=str(folder / f"{key}.arrow"),
-            load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
-            new_fingerprint=key,
-        )
+        folder = _source.check_cache() / "bench"
+        folder.mkdir(exist_ok=True)
+
+        def numbered(rows: dict[str, list[Any]], numbers: list[int]) -> Any:
+            try:
+                return function(rows)
+            except RowError as error:
+                raise RowError(numbers[error.place], error.where, error.fault, error.remedy) from None
+
+        try:
+            made = dataset.map(
+                numbered,
+                batched=True,
+                with_indices=True,
+                remove_columns=dataset.column_names,
+                cache_file_name=str(folder / f"{key}.arrow"),
+                load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
+                new_fingerprint=key,
+            )
+        except OSError as error:
+            raise _source.cannot_write(folder, error) from error
+        except (TypeError, ValueError) as error:
+            if (path := Path(str(self.data.path))).exists():
+                raise_fault(path)
+            raise UserError(
+                f"data.path={self.data.path} cannot be tokenized as it is: {first_words(error)}; "
+                "look at the columns' contents, which data.columns chooses."
+            ) from error
         # A file that all ranks of a node read through the same pages of memory.
         tokenized: Samples = made.with_format("numpy", dtype=np.int64)
         return tokenized
@@ -142,14 +213,6 @@ class TaskPreparation(ABC):
         return str(Hasher.hash(parts))
 
 
-def naming_dataset(data: Data) -> AbstractContextManager[None]:
-    """Let what a library says of the dataset name it."""
-    what = f"data.path={data.path} (data.split={data.split})"
-    return _source.naming(
-        what, str(data.path), "correct its files, or name its columns by ++data.columns={…}"
-    )
-
-
 def prepare(
     data: Data, model: Model, *, settings: Any, seq_len: int | None, global_batch: int
 ) -> TaskPreparation:
@@ -162,11 +225,10 @@ def prepare(
     module = import_module(f"bench.worker.workload.preparation.{model.task.replace('-', '_')}")
     made: TaskPreparation = module.Preparation(data, model.name, settings=settings, seq_len=seq_len)
     made.rows_key = key_of(data.path)
-    with naming_dataset(data):
-        loaded = _source.load(data, made.rows_key)
-        dataset = _source.named(loaded, data, model.task, made.columns, made.optional)
-        if len(dataset):  # libraries have all kinds of errors for a dataset without rows
-            made.samples = made.prepare(dataset)
+    loaded = _source.load(data, made.rows_key)
+    dataset = _source.named(loaded, data, model.task, made.columns, made.optional)
+    if len(dataset):  # libraries have all kinds of errors for a dataset without rows
+        made.samples = made.prepare(dataset)
     count = len(made.samples) if len(dataset) else 0
     if count < global_batch:
         raise UserError(

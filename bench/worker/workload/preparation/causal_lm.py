@@ -18,9 +18,10 @@ class Preparation(TaskPreparation):
         """Pieces of `seq_len` tokens."""
         tokenizer, length = self.processor, self.seq_len
         assert length is not None, "bench.config.schema sees to it"
+        self.check_tokenizer(tokenizer, pads=False)
 
         def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
-            encoded = tokenizer([text or "" for text in rows["text"]], verbose=False)
+            encoded = tokenizer(self.text(rows["text"], "text", may_be_empty=True), verbose=False)
             ids = list(chain.from_iterable(encoded["input_ids"]))
             whole = len(ids) // length * length
             return {"input_ids": [ids[start : start + length] for start in range(0, whole, length)]}

@@ -20,7 +20,7 @@ class Preparation(MediaPreparation):
 
     columns = ("image", "label")
     processor_class = "AutoImageProcessor"
-    column, kind, feature = "image", "an image", Image
+    column, kind, kinds, feature = "image", "an image", "images", Image
 
     def prepare(self, dataset: Any) -> Samples:
         """Images as the processor makes them, float32 of shape (channels, height, width)."""
@@ -40,6 +40,6 @@ class Preparation(MediaPreparation):
         with Pillow.open(file) as opened:
             return opened.convert("RGB")
 
-    def convert(self, opened: Any) -> npt.NDArray[Any]:
+    def convert(self, opened: Any, _: Any) -> npt.NDArray[Any]:
         """Pixels of shape (channels, height, width)."""
         return np.asarray(self.processor(opened, return_tensors="np")["pixel_values"][0])

@@ -17,7 +17,7 @@ class Preparation(TaskPreparation):
     def prepare(self, dataset: Any) -> Samples:
         """Every text cut off or padded to `seq_len`; empty ones are left out."""
         tokenizer = self.processor
-        self.set_padding(tokenizer)
+        self.check_tokenizer(tokenizer)
         if tokenizer.mask_token is None:
             raise UserError(
                 f"data.processor={self.data.processor} has no mask token, which model.task=masked-lm "
@@ -25,7 +25,7 @@ class Preparation(TaskPreparation):
             )
 
         def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
-            lines = [text or "" for text in rows["text"]]
+            lines = self.text(rows["text"], "text", may_be_empty=True)
             encoded = tokenizer(lines, return_special_tokens_mask=True, **self.padded)
             # Not before: a tokenizer takes no empty list, and a thousand lines may all be empty.
             filled = [place for place, line in enumerate(lines) if line.strip()]

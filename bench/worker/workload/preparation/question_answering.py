@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bench.errors import UserError
 from bench.worker.workload.preparation import Samples, TaskPreparation
 
 LONGEST_QUESTION, STRIDE = 64, 128
@@ -25,15 +26,15 @@ class Preparation(TaskPreparation):
         """Question and context, padded to `seq_len`."""
         tokenizer, length = self.processor, self.seq_len
         assert length is not None, "bench.config.schema sees to it"
-        self.set_padding(tokenizer)
+        self.check_tokenizer(tokenizer, fast=True)
         longest = min(LONGEST_QUESTION, length // 4)
         stride = min(STRIDE, (length - longest - SPECIAL) // 2)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            questions = [line.lstrip() for line in rows["question"]]
+            questions = [line.lstrip() for line in self.text(rows["question"], "question")]
             encoded = tokenizer(
                 [_shortened(tokenizer, question, longest) for question in questions],
-                rows["context"],
+                self.text(rows["context"], "context"),
                 truncation="only_second",
                 max_length=length,
                 stride=stride,
@@ -44,7 +45,7 @@ class Preparation(TaskPreparation):
             offsets = encoded.pop("offset_mapping")
             rows_of = encoded.pop("overflow_to_sample_mapping")
             spans = [
-                _span(offsets[place], encoded.sequence_ids(place), _answer(rows["answers"][row]))
+                _span(offsets[place], encoded.sequence_ids(place), _answer(rows["answers"][row], self))
                 for place, row in enumerate(rows_of)
             ]
             starts, ends = zip(*spans, strict=True) if spans else ((), ())
@@ -59,12 +60,18 @@ def _shortened(tokenizer: Any, question: str, longest: int) -> str:
     return question if len(offsets) <= longest else question[: offsets[longest - 1][1]]
 
 
-def _answer(answers: Any) -> tuple[int, int] | None:
-    """First character of the answer and the one behind it, of what SQuAD has; None: there is none."""
-    if not answers["answer_start"]:
-        return None
-    start = int(answers["answer_start"][0])
-    return start, start + len(answers["text"][0])
+def _answer(answers: Any, task: TaskPreparation) -> tuple[int, int] | None:
+    """First character of the answer and the one behind it; None: there is none."""
+    try:
+        if not answers["answer_start"]:
+            return None
+        start = int(answers["answer_start"][0])
+        return start, start + len(answers["text"][0])
+    except (TypeError, KeyError, IndexError, ValueError) as error:
+        raise UserError(
+            f"{task.where('answers')} must hold {{text: […], answer_start: […]}} in every row, as SQuAD "
+            "has it; set ++data.columns={answers: …}."
+        ) from error
 
 
 def _span(

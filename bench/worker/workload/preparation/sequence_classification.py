@@ -15,7 +15,7 @@ class Preparation(TaskPreparation):
     def prepare(self, dataset: Any) -> Samples:
         """Every text, or pair, cut off or padded to `seq_len`."""
         tokenizer = self.processor
-        self.set_padding(tokenizer)
+        self.check_tokenizer(tokenizer)
         numbers = classes(dataset, "label", self)
         if self.settings.pad_token_id is None:
             # GPT-like classifiers look for the last token that is none of these.
@@ -23,7 +23,7 @@ class Preparation(TaskPreparation):
         texts = [name for name in ("text", "text_pair") if name in dataset.column_names]
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            encoded = tokenizer(*(rows[name] for name in texts), **self.padded)
+            encoded = tokenizer(*(self.text(rows[name], name) for name in texts), **self.padded)
             return {**encoded, "labels": [numbers[label] for label in rows["label"]]}
 
         return self.tokenize(dataset, encode)

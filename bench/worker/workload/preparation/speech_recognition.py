@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from datasets import Audio
 
+from bench.errors import UserError
 from bench.worker.workload.preparation import Samples
 from bench.worker.workload.preparation._media import MediaPreparation
 from bench.worker.workload.tasks import IGNORED, Arrays
@@ -19,11 +20,18 @@ class Preparation(MediaPreparation):
 
     columns = ("audio", "text")
     processor_class = "AutoProcessor"
-    column, kind, feature = "audio", "sound", Audio
+    column, kind, kinds, feature = "audio", "sound", "sounds", Audio
 
     def prepare(self, dataset: Any) -> Samples:
         """Spectrograms, float32 of shape (mel bins, frames), and labels."""
-        self.set_padding(self.processor.tokenizer)
+        for part in ("tokenizer", "feature_extractor"):
+            if not hasattr(self.processor, part):
+                raise UserError(
+                    f"data.processor={self.data.processor} has no {part}, and speech needs one; "
+                    "give a folder in which a whole speech processor was saved."
+                )
+        self.check_tokenizer(self.processor.tokenizer)
+        self.text(dataset["text"], "text")  # now, while its rows have the dataset's numbers
         self.keep(dataset)
         return self
 
@@ -47,9 +55,15 @@ class Preparation(MediaPreparation):
 
         return soundfile.read(file, dtype="float32", always_2d=True)
 
-    def convert(self, opened: Any) -> npt.NDArray[Any]:
+    def convert(self, opened: Any, entry: dict[str, Any]) -> npt.NDArray[Any]:
         """The spectrogram, of shape (mel bins, frames)."""
         samples, rate = opened
         extractor = self.processor.feature_extractor
+        if rate != extractor.sampling_rate:
+            raise UserError(
+                f"{self.name_of(entry)} has {rate:,} samples a second, but "
+                f"data.processor={self.data.processor} takes {extractor.sampling_rate:,}; "
+                "convert the dataset to that rate first."
+            )
         made = extractor(samples.mean(axis=1), sampling_rate=rate, return_tensors="np")
         return np.asarray(made["input_features"][0])

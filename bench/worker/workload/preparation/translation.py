@@ -17,11 +17,11 @@ class Preparation(TaskPreparation):
     def prepare(self, dataset: Any) -> Samples:
         """Both texts cut off or padded to `seq_len`."""
         tokenizer = self.processor
-        self.set_padding(tokenizer)
+        self.check_tokenizer(tokenizer)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            encoded = tokenizer(rows["source"], **self.padded)
-            targets = tokenizer(text_target=rows["target"], **self.padded)
+            encoded = tokenizer(self.text(rows["source"], "source"), **self.padded)
+            targets = tokenizer(text_target=self.text(rows["target"], "target"), **self.padded)
             return {
                 **encoded,
                 "labels": [
