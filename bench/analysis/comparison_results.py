@@ -76,12 +76,6 @@ class ComparisonResults:
         return machine_key(latest_environment(self.rows))
 
     @cached_property
-    def hardware_key(self) -> tuple[str, ...]:
-        """Equal for controlled comparisons on equal devices, with as many ranks and threads."""
-        columns = ("device", "world_size", "threads_per_rank", "allocator", "blas")
-        return (*(distinct_text(self.rows, column) for column in columns), *self.machine_key)
-
-    @cached_property
     def seq_len(self) -> int | None:
         """Positions of a sample; None where it has none."""
         known = self.rows["seq_len"].dropna()

@@ -28,11 +28,6 @@ from tests.support.result_files import write_records
 # Choosing
 
 
-def test_without_track_nothing_is_tracked() -> None:
-    assert compose().track.names == []
-    assert compose(["track=[]"]).track.names == []
-
-
 def test_a_tracker_or_several_are_chosen_and_work_offline_unless_asked_otherwise() -> None:
     one = compose(["track=mlflow", "results_dir=out"]).track
     assert one.names == ["mlflow"]
@@ -62,13 +57,6 @@ def test_a_mistake_is_one_sentence(override: str, sentence: str) -> None:
     with pytest.raises(UserError) as refused:
         compose([override])
     assert str(refused.value) == sentence
-
-
-def test_a_mode_of_wandb_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(
-        UserError, match=r"track\.wandb\.mode=loud is not known; choose one of: offline, online"
-    ):
-        compose(["track=wandb", "track.wandb.mode=loud"])
 
 
 def test_tracking_changes_neither_the_hash_nor_the_file_nor_the_command() -> None:

@@ -27,7 +27,7 @@ Reasons = dict[str, int]  # why something does not train, and the number under w
 
 
 def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
-    """The matrix at a glance, then every reason."""
+    """The matrix, then every reason."""
     reasons: Reasons = {}
     by_stack: dict[str, list[ReportedComparison]] = {}
     choices = []
@@ -37,7 +37,7 @@ def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
             choices.append(comparison)
         else:
             by_stack.setdefault(stack, []).append(comparison)
-    blocks: list[Block] = [Heading("What trains under which backend", 1), Bullets(_at_a_glance(comparisons))]
+    blocks: list[Block] = [Heading("What trains under which backend", 1)]
     for stack in sorted(by_stack, key=lambda stack: stack == "modern"):
         blocks += [Heading(f"The {stack} stack")] if len(by_stack) > 1 else []
         blocks.append(_table_of_models(by_stack[stack], reasons))
@@ -50,24 +50,6 @@ def support_page(comparisons: Sequence[ReportedComparison]) -> list[Block]:
     blocks += _by_backend(choices, reasons) if choices else []
     blocks += [Heading("Why not"), Bullets(list(reasons), is_numbered=True)] if reasons else []
     return [*blocks, Heading("How it was measured"), Bullets(_how_measured(comparisons))]
-
-
-def _at_a_glance(comparisons: Sequence[ReportedComparison]) -> list[Text]:
-    """For each engine of each stack how many models it trains, and which it does not."""
-    tried: dict[tuple[str, str], dict[str, bool]] = {}
-    for comparison in comparisons:
-        for summary in comparison.summaries:
-            models = tried.setdefault((summary.engine, summary.stack), {})
-            models[comparison.model] = models.get(comparison.model, False) or summary.status in PASSED
-    several = len({stack for _, stack in tried}) > 1
-    lines: list[Text] = []
-    for (engine, stack), models in tried.items():
-        words = f" of the {stack} stack" if several else ""
-        words += f" trains {sum(models.values())} of {len(models)} models"
-        words += " from the reference's weights" if several else ""
-        others = ", ".join(model for model, trains in models.items() if not trains)
-        lines.append([Bold(engine), words + (f"; not, for the reasons below: {others}" if others else "")])
-    return lines
 
 
 def _table_of_models(comparisons: Sequence[ReportedComparison], reasons: Reasons) -> Block:

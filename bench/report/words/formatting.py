@@ -66,11 +66,6 @@ def as_sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def name_models(models: Sequence[str]) -> str:
-    """Their names, or how many there are where a list would not be read."""
-    return plural(len(models), "model") if len(models) > MOST_NAMED else enumerated(models)
-
-
 def one_line(text: str) -> str:
     """Foreign text on one line, without control characters (a log may hold colour codes)."""
     text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
