@@ -15,6 +15,9 @@ NOTEWORTHY = 0.02
 ORDER = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer"))
 """The choices of a backend, in the order in which methods are shown."""
 
+BRING_A_LIBRARY = ("adamw_8bit_bitsandbytes", "adamw_8bit_torchao", "adamw_4bit_torchao")
+"""Optimizers whose library is loaded after the memory of all others was read, so that a peak contains it."""
+
 SAVES, COSTS, SAME = "saves", "costs", "same"  # what a method does to the peak of memory
 
 

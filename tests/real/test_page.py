@@ -203,21 +203,6 @@ def test_a_model_s_name_leads_to_its_comparison_and_unfolds_it(browser: Any, rep
 
 
 @pytest.mark.exhaustive
-def test_a_narrow_screen_scrolls_the_tables_and_never_the_page(browser: Any, reports: Path) -> None:
-    narrow = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
-    try:
-        browser.get((reports / "index.html").as_uri())
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
-        scrolls = (
-            "return [...document.querySelectorAll('.wide')].some(one => one.scrollWidth > one.clientWidth)"
-        )
-        assert browser.execute_script(scrolls)
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(("scheme", "ground"), [("light", 255), ("dark", 22)])
 def test_the_page_follows_the_screen_s_theme_until_the_reader_changes_it(
     browser: Any, reports: Path, scheme: str, ground: int

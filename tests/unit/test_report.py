@@ -233,11 +233,6 @@ def test_the_terminal_shows_the_first_warnings_of_two_kinds_and_counts_the_other
     ]
 
 
-def test_the_same_failure_of_several_backends_is_one_line() -> None:
-    shown = printed([record(), *(failed(name, "unsupported", "no kernel") for name in ("a", "b", "c"))])
-    assert "3 backends: unsupported: no kernel" in shown
-
-
 MOST_LINES = 28
 """Of one screen: the answer, the table, two warnings, and why."""
 

@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.analysis.methods import SAVES, ChangedChoice, Method, MethodsStudy, find_methods
+from bench.analysis.methods import (
+    BRING_A_LIBRARY,
+    SAVES,
+    ChangedChoice,
+    Method,
+    MethodsStudy,
+    find_methods,
+)
 from bench.config.choices import OTHER_UPDATES
 from bench.report.content.backend_columns import PEAKS
 from bench.report.content.blocks import (
@@ -58,7 +65,7 @@ def _name_change(change: ChangedChoice) -> str:
     return _WORDS.get((change.choice, change.after), f"{change.choice} {change.after}")
 
 
-ABOUT_FIGURE = "Throughput and peak memory over the baseline's. A bar with a gap goes on beyond the axis."
+ABOUT_FIGURE = "Throughput and peak memory over the baseline's. A bar with an arrow goes on beyond the axis."
 
 
 def figure_stem(comparison: ReportedComparison) -> str:
@@ -104,12 +111,11 @@ def _section(comparison: ReportedComparison) -> list[Block]:
         f"made by: {comparison.command}; commit {distinct_text(comparison.rows, 'git_commit')}; results file "
         f"{comparison.study}/{comparison.stem}.csv",
     ]
-    number_in_figure = Column[Method]("#", lambda method: str(1 + results.methods.index(method)))
     return [
         heading,
         Paragraph(Bold(answer_about_methods(results))),
         *([picture] if results.measured else []),
-        table(results.methods, [number_in_figure, *_COLUMNS]),
+        table(results.methods, _COLUMNS),
         Bullets(notes),
     ]
 
@@ -169,6 +175,11 @@ def _notes(results: MethodsStudy) -> list[str]:
         f"memory: {PEAKS[results.peak_column]} in the timed steps; within 2 % of the baseline's it counts as "
         "the same, since a peak has no interval",
     ]
+    if bringing := [name for name in others if name in BRING_A_LIBRARY]:
+        notes.append(
+            f"{', '.join(bringing)}: the library that they bring along counts as theirs; with a small model "
+            "it may take more than their states save"
+        )
     if others:
         listed = "; ".join(f"{name}: {OTHER_UPDATES[name]}" for name in others)
         notes.append(
