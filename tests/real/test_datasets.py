@@ -29,7 +29,7 @@ from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
 from bench.worker.workload.loader import Batches, Loader
 from bench.worker.workload.order import Draw, Order
-from bench.worker.workload.tasks import IGNORED, Arrays
+from bench.worker.workload.tasks import IGNORED, Arrays, hidden
 from tests.support import local_data
 from tests.support.configs import a_model, a_spec
 
@@ -94,9 +94,32 @@ def test_texts_are_padded_for_masked_language_modelling(tmp_path: Path) -> None:
     assert ((made["labels"] != IGNORED).sum(axis=1) >= 1).all()
 
 
+def test_words_are_hidden_anew_each_time_but_alike_for_a_seed(tmp_path: Path) -> None:
+    made = prepared(tmp_path, "masked-lm")
+    one, again, other = batch(made), batch(made), batch(made, seed=1)
+    assert (one["input_ids"] == again["input_ids"]).all()
+    assert (one["labels"] != other["labels"]).any()
+
+
 def test_empty_lines_are_left_out(tmp_path: Path) -> None:
     rows = [{"text": "the cat"}, {"text": ""}, {"text": "  "}, {"text": "a dog"}]
     assert len(prepared(tmp_path, "masked-lm", rows).samples) == 2
+
+
+def test_special_tokens_are_never_hidden_and_the_shares_are_those_of_bert() -> None:
+    ids = np.full((500, 64), 7)
+    eligible = np.ones_like(ids, dtype=bool)
+    eligible[:, 0] = False
+    inputs, labels = hidden(
+        ids, eligible=eligible, mask_token=4, vocabulary=26, padding=0, random=np.random.default_rng(0)
+    )
+    chosen = labels != IGNORED
+    assert not chosen[:, 0].any()
+    assert (inputs[~chosen] == 7).all()
+    assert chosen[:, 1:].mean() == pytest.approx(0.15, abs=0.01)
+    assert (inputs[chosen] == 4).mean() == pytest.approx(0.8, abs=0.02)
+    assert (inputs[chosen] == 7).mean() == pytest.approx(0.1, abs=0.02)
+    assert (inputs != 0).all()  # the padding's id
 
 
 def test_texts_are_put_together_and_cut_for_causal_language_modelling(tmp_path: Path) -> None:
@@ -140,6 +163,13 @@ def test_a_pair_of_texts_is_one_sample(tmp_path: Path) -> None:
     rows = [{"text": "the cat", "other": "a dog", "label": 0}] * 2
     made = prepared(tmp_path, "sequence-classification", rows, columns={"text_pair": "other"})
     assert words(batch(made, 0)["input_ids"][0]) == "[CLS] the cat [SEP] a dog [SEP]"
+
+
+def test_long_texts_are_cut_off(tmp_path: Path) -> None:
+    made = prepared(tmp_path, "sequence-classification", [{"text": "cat " * 99, "label": 0}] * 2)
+    found = batch(made, 0)
+    assert found["input_ids"].shape == (1, 16)
+    assert (found["attention_mask"] == 1).all()
 
 
 def test_only_the_first_token_of_a_word_has_its_label(tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ def test_communication_counts_only_where_the_device_does_nothing_else() -> None:
     }
 
 
+def test_what_lies_outside_of_the_step_is_cut_off() -> None:
+    assert times_of(
+        [
+            on_device("before", -50, 0),
+            on_device("at_its_beginning", -50, 20),
+            on_device("at_its_end", LENGTH - 5, LENGTH + 9),
+            on_device("after", LENGTH, LENGTH + 9),
+        ]
+    ) == {"at_its_beginning": 20, "at_its_end": 5, HOST: LENGTH - 25}
+
+
 def test_every_moment_has_the_owner_that_looking_at_each_alone_gives_it() -> None:
     draw = random.Random(0)
     events = []

@@ -207,6 +207,12 @@ def test_about_fifteen_percent_of_the_real_tokens_are_predicted() -> None:
     assert 0.12 < predicted / real < 0.21
 
 
+def test_the_causal_labels_are_the_tokens() -> None:
+    for batch in made("causal-lm"):
+        real = batch["attention_mask"] == 1
+        assert np.array_equal(batch["labels"][real], batch["input_ids"][real])
+
+
 def test_the_padding_share_counts_padded_positions_where_there_are_any() -> None:
     for task in TOKENS:
         assert 0.2 < (padding_share(made(task)) or 0) < 0.6, task

@@ -12,7 +12,6 @@ import numpy as np
 import transformers
 from datasets.fingerprint import Hasher
 
-from bench.config import own
 from bench.config.content import key_of
 from bench.config.data import Data
 from bench.config.model import Model
