@@ -179,13 +179,6 @@ def test_ctrl_c_before_the_verdict_ends_the_command(
     assert capsys.readouterr().out == ""
 
 
-def test_collectives_that_were_asked_for_do_not_wait_for_why(tmp_path: Path) -> None:
-    simulated = Simulated(tmp_path, explain=True, collectives="count")
-    stages = [type(stage).__name__ for stage in simulated.comparison.stages]
-    assert stages[-2:] == ["Collectives", "Profiles"]
-    assert all(group.spec.profiled_groups for group in simulated.groups[-3:])
-
-
 # An answer after each launch
 
 
