@@ -60,24 +60,6 @@ class Amount:
         return self.half is not None and abs(self.value) > self.half
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The median and its 95 % interval, which supposes nothing about the distribution.
-
-    Its bounds are values of the sample: the order statistics that a sign test at 5 % does not reject as the
-    median (Conover 1999, Practical Nonparametric Statistics, section 3.2). Of fewer than six values the
-    interval is from the smallest to the largest, and covers less.
-    """
-    from scipy.special import bdtr  # as in `_student`
-
-    ordered = np.sort(np.asarray(values, dtype=float))
-    count = len(ordered)
-    beyond = 0
-    while bdtr(beyond, count, 0.5) <= (1 - CONFIDENCE) / 2:
-        beyond += 1
-    place = max(0, beyond - 1)
-    return float(np.median(ordered)), float(ordered[place]), float(ordered[count - 1 - place])
-
-
 def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = False) -> Speedup:
     """The speed-up with its interval from the log ratios of one or more launches.
 

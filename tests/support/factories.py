@@ -1,14 +1,12 @@
 """Small builders of blocks, records and comparisons with known figures, for tests."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bench.machine.environment import hash_environment
 from bench.machine.telemetry.gpu_meter import GpuSample
-from bench.results.model_facts import ModelFacts
 from bench.results.records import Block, LaunchStage, Phase, Record, WarmUp, Workload
 
 MIB = 2**20
@@ -33,27 +31,6 @@ ENVIRONMENT: dict[str, Any] = {
     },
     "gpus": [],
 }
-
-
-def facts_of_shapes(
-    tensors: Sequence[int],
-    *,
-    parameters: int | None = None,
-    layers: int = 1,
-    layer_parameters: int | None = None,
-) -> ModelFacts:
-    """What is known of a model with these trained tensors; all of them are in its layers by default."""
-    return ModelFacts(
-        parameters=sum(tensors) if parameters is None else parameters,
-        tensors=tuple(tensors),
-        layers=layers,
-        layer_parameters=sum(tensors) if layer_parameters is None else layer_parameters,
-        forward_flops=1,
-        backward_flops=2,
-        activation_bytes=0,
-        layer_activation_bytes=0,
-        ready=(),
-    )
 
 
 _CHOICES = {

@@ -44,7 +44,7 @@ GENERATED = ("results/runs/cuda-cache", ".venv")
 
 PLACEHOLDER = re.compile(r"[<…]|NAME")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-OF_SWEEPS = ("minutes", "parts", "model")
+OF_SWEEPS = ("parts", "model")
 """Settings of `make matrix` and `make gpu-campaign` that are no overrides of a comparison."""
 
 GROUPS = {

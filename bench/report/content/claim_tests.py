@@ -7,7 +7,7 @@ from itertools import permutations
 from math import inf, nextafter
 
 from bench.analysis.methods import NOTEWORTHY
-from bench.analysis.reference import BLOG_BAND
+from bench.analysis.reference import BLOG_LOWEST
 from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
 from bench.report.content.backend_columns import what_runs
 from bench.report.content.collection import ReportedComparison
@@ -248,7 +248,7 @@ def _less_memory(
 
 TESTS: dict[str, ClaimTest] = {
     "ort-standalone": partial(against_pytorch, "ortmodule", FASTER),
-    "ort-zero1": partial(against_pytorch, "ortmodule_zero1", (BLOG_BAND[0], inf)),
+    "ort-zero1": partial(against_pytorch, "ortmodule_zero1", (BLOG_LOWEST, inf)),
     "ort-1.5x": partial(against_pytorch, "ortmodule", (1.5, inf)),
     "ort-max-batch": larger_batch,
     "fused-adam": partial(swapped, "optimizer", fuses_adamw, FASTER),

@@ -16,7 +16,7 @@ USUAL_REFERENCE = "pytorch"
 _NOT_IN_TITLES = re.compile(
     r"(model(\.size|\.task)?|backend|reference|micro_batch|grad_accum|seq_len|precision|attention|"
     r"checkpointing|data|machine|study|device|"
-    r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*|rejoin.*)|"
+    r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*)|"
     r"data\..*|model\.lora.*|measure|measure\..*|hydra.*)"
 )
 """Settings for which a results file has columns, and those that change nothing that is measured."""

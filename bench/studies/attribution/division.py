@@ -21,7 +21,7 @@ from bench.statistics.summary import BackendSummary
 Subset = frozenset[str]
 
 FACTORS = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer"))
-"""The choices of a backend, in the order in which a waterfall shows them: the cheapest change first."""
+"""The choices of a backend, in the order in which a table shows them: the cheapest change first."""
 
 
 @dataclass(frozen=True, kw_only=True)

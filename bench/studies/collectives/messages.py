@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from bench.launch.messages import Answer, Request
-from bench.results.collectives import CountedCollective
+from bench.studies.collectives.sent import CountedCollective
 
 
 class CollectivesCounted(Answer, frozen=True, kw_only=True):

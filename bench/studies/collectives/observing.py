@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bench.results.collectives import Collective, CountedCollective
+from bench.studies.collectives.sent import Collective, CountedCollective
 
 NAMESPACES = ("c10d", "_c10d_functional")
 """Namespaces of the operators by which torch asks a communication library for anything."""

@@ -11,8 +11,8 @@ from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock
 from bench.measure.plan.plans import timed
 from bench.measure.stages.stage import Stage
-from bench.results.collectives import Collective
 from bench.studies.collectives.messages import CollectivesCounted, CountCollectives
+from bench.studies.collectives.sent import Collective
 from bench.studies.collectives.table import TABLE
 
 WARMUP_STEPS = 4  # before anything is counted

@@ -13,7 +13,7 @@ TABLE = SideFile(
         "launch": WHOLE,
         "ranks": WHOLE,
         "calls": WHOLE,  # in one step
-        "whole_bytes": WHOLE,  # of its tensor, as in results.collectives
+        "whole_bytes": WHOLE,  # of its tensor, as in `sent.Collective`
         "element_bytes": WHOLE,
     },
     blanks=True,

@@ -10,12 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from bench.results import csv_files
-from bench.results.collectives import Collective, sent_bytes
 from bench.results.machines import list_study
-from bench.results.model_facts import ModelFacts
 from bench.statistics.table_values import by_key, latest_overrides
+from bench.studies.collectives.sent import Collective, sent_bytes
 from bench.studies.collectives.table import TABLE as COLLECTIVES
 from bench.studies.scale.facts import facts_of
+from bench.studies.scale.model_facts import ModelFacts
 from bench.studies.scale.traffic import SHARDINGS, sent_in_a_step, traffic_of
 
 STUDY = "scale"  # of the comparisons whose collectives are read

@@ -12,9 +12,9 @@ from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.errors import UserError
 from bench.measure.plan.resolve import resolve
-from bench.results.model_facts import ModelFacts
+from bench.studies.scale.model_facts import ModelFacts
 
-COUNTER = "bench.worker.observe.model_facts"
+COUNTER = "bench.studies.scale.counting"
 
 
 def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tuple[Config, ModelFacts]:

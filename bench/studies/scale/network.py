@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bench.results.collectives import SENT
 from bench.statistics.intervals import Floats
+from bench.studies.collectives.sent import SENT
 from bench.studies.scale.estimates import Dice
 from bench.studies.scale.topology import Topology
 

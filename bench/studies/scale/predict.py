@@ -10,10 +10,10 @@ import numpy as np
 from bench.config.choices import DIVIDED, SIXTEEN_BITS
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.results.model_facts import ModelFacts
 from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
 from bench.studies.scale.estimates import Dice, Draws, Estimate, estimates_of
 from bench.studies.scale.memory import predict_memory
+from bench.studies.scale.model_facts import ModelFacts
 from bench.studies.scale.network import LinkedNodes
 from bench.studies.scale.steps import Parts, predict_step
 from bench.studies.scale.topology import DeviceKind, Topology

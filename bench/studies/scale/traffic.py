@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.results.collectives import Collective, sent_bytes
-from bench.results.model_facts import ModelFacts
+from bench.studies.collectives.sent import Collective, sent_bytes
+from bench.studies.scale.model_facts import ModelFacts
 
 FORWARD, BACKWARD, AFTER_BACKWARD, AFTER_UPDATE = "forward", "backward", "after backward", "after update"
 """When collectives happen on a GPU: along with the forward or the backward pass, or where nothing is computed
@@ -42,7 +42,7 @@ SHARDINGS = ("ddp", "zero_redundancy", "zero1", "zero2", "zero3", "fsdp2")  # wh
 class Traffic:
     """Collectives of one kind in a step."""
 
-    kind: str  # of `bench.results.collectives.SENT`
+    kind: str  # of `bench.studies.collectives.sent.SENT`
     sizes: list[int]  # elements of each call, in order
     moment: str  # when they happen
     element_bytes: int = 4

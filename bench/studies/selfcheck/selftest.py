@@ -21,14 +21,6 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from bench.analysis.selftest import (
-    noise_table,
-    passed,
-    read_table,
-    split_launches,
-    summary_lines,
-    verdict_table,
-)
 from bench.closing import command_parser, print_closing, run_command
 from bench.config import identity
 from bench.config.compose import compose
@@ -40,6 +32,14 @@ from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
+from bench.studies.selfcheck.outcomes import (
+    noise_table,
+    passed,
+    read_table,
+    split_launches,
+    summary_lines,
+    verdict_table,
+)
 
 TABLES = ("verdicts", "rounds")
 """The files of a `measure.resident`: all.verdicts.csv and so on, in the study's folder."""

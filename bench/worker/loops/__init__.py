@@ -26,7 +26,6 @@ class WatchedLoop(sharding.Sharding):
                 "loops other than the bare one are not tried with the scaled loss of fp16; "
                 "choose precision=bf16 or fp32",
             )
-        self.loop = spec.loop
         self.model = module
         if spec.sharding == "ddp":  # DeepSpeed's shardings make it by themselves
             self.optimizer = optimizers.build(spec.optimizer, trained(module), spec.adam)

@@ -1,1 +1,1 @@
-"""What is saved and compared: initial weights, checkpoints, exports, gradients."""
+"""What is saved and compared: initial weights and gradients."""

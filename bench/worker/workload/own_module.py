@@ -181,18 +181,6 @@ def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
     return {name: value for name, value in batch.items() if _takes_any(taken) or name in taken}
 
 
-def first_output(model: torch.nn.Module, inputs: Batch) -> torch.Tensor:
-    """The first output of the user's module that is not the loss; the loss where there is nothing else."""
-    forward: Any = model.forward
-    output = forward.__wrapped__(model, **inputs)
-    if isinstance(output, torch.Tensor):
-        return output
-    named = output if isinstance(output, Mapping) else dict(enumerate(output))
-    others = (value for key, value in named.items() if key != "loss")
-    first = next((value for value in others if isinstance(value, torch.Tensor) and value.dim()), None)
-    return named["loss"] if first is None else first
-
-
 @contextmanager
 def naming_failure(what: str, remedy: str = "") -> Iterator[None]:
     """Make a `UserError` of any error, which says in a line what failed and, by default, where."""

@@ -1,7 +1,7 @@
 """What the collectives of fake groups are."""
 
-from bench.results.collectives import Collective, CountedCollective
 from bench.studies.collectives.messages import CollectivesCounted, CountCollectives
+from bench.studies.collectives.sent import Collective, CountedCollective
 from tests.support.fakes import OF_STUDIES
 
 SENT = [

@@ -10,7 +10,7 @@ import pytest
 from bench.config.identity import config_hash
 from bench.errors import UserError
 from bench.measure.plan.cores import core_shares
-from bench.results.collectives import Collective, sent_bytes
+from bench.studies.collectives.sent import Collective, sent_bytes
 from bench.studies.collectives.table import TABLE as COLLECTIVES
 from tests.studies.collectives import fakes  # noqa: F401 - fake groups count by it
 from tests.support.comparisons import Resumable, Simulated

@@ -12,12 +12,12 @@ from bench.config.compose import compose
 from bench.config.schema import Config
 from bench.report.figures import style
 from bench.report.render.markdown import render_markdown
-from bench.results.model_facts import ModelFacts, ReadyGradients
 from bench.studies.scale import __main__ as command
 from bench.studies.scale import facts as facts_module
 from bench.studies.scale import topology
 from bench.studies.scale.check import CheckedBytes, counted_bytes
 from bench.studies.scale.figure import draw_scaling
+from bench.studies.scale.model_facts import ModelFacts, ReadyGradients
 from bench.studies.scale.page import LIMITS, bytes_in_words, scale_page
 from bench.studies.scale.predict import Prediction, predict
 from tests.support.reports import svg_texts

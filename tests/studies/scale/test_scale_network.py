@@ -5,7 +5,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
-from bench.results.collectives import SENT
+from bench.studies.collectives.sent import SENT
 from bench.studies.scale import topology
 from bench.studies.scale.estimates import Dice, Estimate, estimates_of
 from bench.studies.scale.network import LinkedNodes

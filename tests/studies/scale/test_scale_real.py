@@ -17,8 +17,8 @@ from bench.studies.scale import __main__ as command
 from bench.studies.scale.check import counted_bytes
 from bench.studies.scale.facts import facts_of
 from bench.studies.scale.traffic import sent_in_a_step, traffic_of
+from tests.studies.scale.shapes import facts_of_shapes
 from tests.support.configs import SMALL, a_config, a_model
-from tests.support.factories import facts_of_shapes
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -19,7 +19,7 @@ from bench.studies.scale.traffic import (
     Traffic,
     traffic_of,
 )
-from tests.support.factories import facts_of_shapes
+from tests.studies.scale.shapes import facts_of_shapes
 
 SEVERAL = np.array([4.0])
 

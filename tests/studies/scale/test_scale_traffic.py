@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.results.collectives import SENT, Collective, sent_bytes
+from bench.studies.collectives.sent import SENT, Collective, sent_bytes
 from bench.studies.scale.traffic import (
     AFTER_BACKWARD,
     AFTER_UPDATE,
@@ -15,7 +15,7 @@ from bench.studies.scale.traffic import (
     sent_in_a_step,
     traffic_of,
 )
-from tests.support.factories import facts_of_shapes
+from tests.studies.scale.shapes import facts_of_shapes
 
 MILLION = 1_000_000
 

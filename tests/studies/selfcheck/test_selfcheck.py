@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.analysis.selftest import noise_table, passed, read_table, summary_lines, verdict_table
 from bench.config import identity
 from bench.config.compose import compose
 from bench.errors import Terminated, UserError
 from bench.machine import environment
 from bench.results.validity import OTHER_PROCESSES
 from bench.studies.selfcheck import bare_loop_ranks, overhead, selftest
+from bench.studies.selfcheck.outcomes import noise_table, passed, read_table, summary_lines, verdict_table
 from bench.studies.selfcheck.selftest import describe_outcome
 from tests.support.factories import ENVIRONMENT, comparison
 from tests.support.result_files import table_of_records

@@ -1,4 +1,4 @@
-"""`python -m bench.worker.observe.model_facts`: what a model's shapes say of it, without computing anything.
+"""`python -m bench.studies.scale.counting`: what a model's shapes say of it, without computing anything.
 
 A WorkerSpec in JSON comes on standard input, `ModelFacts` in JSON go to standard output. The model is made of
 shapes alone (torch's FakeTensorMode), so that a model of any size takes next to no memory.
@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.launch.spec import WorkerSpec
-from bench.results.model_facts import ModelFacts, ReadyGradients
+from bench.studies.scale.model_facts import ModelFacts, ReadyGradients
 from bench.worker.sharding import trained
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
