@@ -180,9 +180,6 @@ class Roofline:
     counted: tuple[tuple[int, int], ...] = ()
     counted_on: str = ""  # `shapes` alone, or `data`: the model had to be run
     layers_flops: int | None = None  # those of the first of `counted` that are in the model's repeated layers
-    # of a model with fewer layers: all FLOPs of the published one with the same batch, and those in its
-    # layers; None if they are unknown, or `counted` says it
-    published_flops: tuple[int, int] | None = None
     products: tuple[WorkloadProduct, ...] = ()  # its matrix products that have most of the FLOPs, by shape
     # the rates of everything that multiplies in this comparison; empty if none could be timed
     libraries: tuple[TimedLibrary, ...] = ()

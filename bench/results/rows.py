@@ -160,11 +160,6 @@ def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any
         if roofline.layers_flops is not None:
             share = roofline.layers_flops / roofline.counted[0][1]
             cells["layers_flops_share"] = share
-            if work.size != "mini" and work.layers == work.published_layers:
-                cells["published_layers_flops_share"] = share
-        if roofline.published_flops is not None:
-            of_all, of_layers = roofline.published_flops
-            cells["published_layers_flops_share"] = of_layers / of_all
         if limit is not None and done > limit:
             return cells
         if limit is not None:

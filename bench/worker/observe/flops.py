@@ -6,7 +6,6 @@ counts once. The limit that it is a share of is timed by `bench.worker.observe.p
 """
 
 import copy
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -17,7 +16,6 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from bench.config import layers, sizes
 from bench.config.model import Model
 from bench.launch.spec import WorkerSpec
 from bench.results.records import Roofline, Shape, WorkloadProduct
@@ -66,27 +64,8 @@ def count_step(spec: WorkerSpec, batch: Batch) -> Roofline:
         ),
         counted_on=counted_on,
         layers_flops=counts[0].layers_flops,
-        published_flops=count_published(spec, batch),
         products=tuple(choose_products(counts[0].products)),
     )
-
-
-def count_published(spec: WorkerSpec, batch: Batch) -> tuple[int, int] | None:
-    """FLOPs of the published model with the same batch, and those in its layers; by its shapes alone.
-
-    None where the model has all its layers, is a miniature, or needs more than shapes.
-    """
-    if layers.parse(spec.model.size) is None:
-        return None
-    model = dataclasses.replace(spec.model, size=sizes.PUBLISHED)
-    mode = FakeTensorMode()
-    try:
-        with mode:
-            published = _built(model)
-            counted = count(published, {name: mode.from_tensor(value) for name, value in batch.items()})
-    except Exception:  # as above; nothing is said of it rather than something wrong
-        return None
-    return None if counted.layers_flops is None else (counted.flops, counted.layers_flops)
 
 
 def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
