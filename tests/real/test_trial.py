@@ -151,14 +151,20 @@ def test_the_highest_ids_of_a_dataset_are_held_against_the_embeddings(
 @pytest.mark.parametrize(
     ("processor", "settings", "words"),
     [
-        ({"do_resize": False}, {}, "all input arrays must have the same shape"),
+        ({"do_resize": False}, {}, "makes 3 x 40 x 60 of"),
+        ({"do_resize": True, "size": {"shortest_edge": 32}}, {}, "makes 3 x 32 x 48 of"),
+        (
+            {"do_resize": True, "size": {"height": 24, "width": 24}},
+            {"image_size": [32, 32]},
+            "size (24*24) doesn't",
+        ),
         (
             {"do_resize": True, "size": {"height": 24, "width": 24}},
             {"image_size": 32},
             "size (24*24) doesn't",
         ),
         ({"do_resize": True, "size": {"height": 32, "width": 32}}, {"image_size": [32, 32]}, ""),
-        ({"do_resize": False}, {"wide": 79}, "all input arrays must have the same shape"),
+        ({"do_resize": False}, {"wide": 79}, "makes 3 x 48 x 48 of"),
     ],
 )
 def test_images_must_become_equal_in_size(
