@@ -174,9 +174,9 @@ class _Panel:
             start, end = np.clip((bar.start, bar.end), *chart.limits)
             axes.barh(y, end - start, chart.bar, start, zorder=2, **rimmed(bar.look))
             if end != bar.end:  # it goes on there
-                _mark_end(axes, end, y, "<" if end == chart.limits[0] else ">")
-        if row.interval:
-            ends = np.clip(row.interval, *chart.limits)
+                _mark_break(axes, end, y, inwards=1 if end == chart.limits[0] else -1)
+        ends = np.clip(row.interval or (0, 0), *chart.limits)
+        if row.interval and ends[0] < ends[1]:  # else all of it lies beyond the axis
             axes.plot(ends, [y, y], color=style.INK, linewidth=0.8, zorder=6)
             for end, drawn, beyond in zip(row.interval, ends, "<>", strict=True):
                 _mark_end(axes, drawn, y, "|" if end == drawn else beyond)
@@ -196,6 +196,13 @@ class _Panel:
 def _mark_end(axes: Axes, x: float, y: float, marker: str) -> None:
     """Where a whisker ends; an arrow where what is drawn goes on beyond the axis."""
     axes.plot(x, y, marker=marker, markersize=3.5, color=style.INK, mew=0.8, zorder=6, clip_on=False)
+
+
+def _mark_break(axes: Axes, x: float, y: float, *, inwards: int) -> None:
+    """A gap in a bar, which goes on beyond the axis."""
+    gap = {"facecolor": style.GROUND, "edgecolor": "none", "pad": 0.3}
+    beside: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center"}
+    axes.annotate("//", (x, y), (14 * inwards, 0), weight="bold", bbox=gap, zorder=8, **beside)
 
 
 def _locator(chart: RowChart, most: int) -> LogLocator | MaxNLocator:

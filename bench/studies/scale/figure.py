@@ -41,7 +41,7 @@ def draw_scaling(prediction: Prediction) -> Figure:
     figure = titled_figure(title, (WIDTH, 3.8), legend)
     axes = figure.subplots()
     axes.set(
-        xlabel="ranks, each with as many samples",
+        xlabel="ranks (the batch of each stays the same: weak scaling)",
         ylabel="predicted efficiency",
         ylim=(0, 1.04 * max(point.efficiency.high for point in points)),
     )
