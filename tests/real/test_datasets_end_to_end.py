@@ -128,24 +128,22 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 
 def test_a_folder_of_texts_with_workers(found: Found) -> None:
-    done, rows = found.ran["texts"]
+    _, rows = found.ran["texts"]
     assert (rows["data"] == f"hf:{found.texts}").all()
     assert rows["lengths"].isna().all()
     assert (rows["loader_s"] >= 0).all()
     assert (rows["loader_s"] < rows["seconds"]).all()
     assert rows["padding_share"].between(0.6, 0.85).all(), "3 to 9 words and two more of 32"
     assert (rows["loss_difference"] < 1e-4).all(), "all backends see the same batches"
-    assert "limited by the" in done.stdout
     assert len(list((found.cache / "bench").glob("*.arrow"))) == 1, "tokenized once"
 
 
 def test_a_folder_of_images(found: Found) -> None:
-    done, rows = found.ran["images"]
+    _, rows = found.ran["images"]
     assert rows["padding_share"].isna().all()
     assert rows["seq_len"].isna().all()
     shares = rows["loader_s"] / rows["seconds"]
     assert shares.median() > 0.05, "nobody but the rank itself opens the images"
-    assert "limited by the loader" in done.stdout
     page = (found.images / "reports" / "index.md").read_text(encoding="utf-8")
     assert "raise data.workers" in page, "the terminal shows two kinds of warnings at most"
 

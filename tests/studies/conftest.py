@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.conftest import forked  # noqa: F401 - a fixture
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark them all."""
