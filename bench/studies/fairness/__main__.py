@@ -18,9 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print a line for each part; the exit status."""
     parser = command_parser("bench.studies.fairness", __doc__)
     parser.add_argument("folder", type=Path, help="of the results of experiment=fairness")
-    parser.add_argument(
-        "--backend", default="ortmodule", help="whose speed-up (default: ortmodule)"
-    )
+    parser.add_argument("--backend", default="ortmodule", help="whose speed-up (default: ortmodule)")
     options = parser.parse_args(arguments)
     return run_command(lambda: _print(options.folder, options.backend), "interrupted.")
 
