@@ -147,9 +147,7 @@ FAULTS = {
     "of a large value": Fault(wrong(largest_word, scaled(1.001)), BATCH),
     "of the longest": Fault(wrong(length, given(labels=lambda one: one.roll(1, dims=1))), BATCH),
     "of the shortest": Fault(wrong(shortness, scaled(0.999)), BATCH),
-    "of padding": Fault(
-        wrong(shortness, given(attention_mask=torch.ones_like)), "the movement bert.embeddings"
-    ),
+    "of padding": Fault(wrong(shortness, given(attention_mask=torch.ones_like)), "the movement bert."),
     "of a type": Fault(wrong(largest_word, given(input_ids=lambda one: one.to(torch.uint8).long())), BATCH),
     "of many labels": Fault(wrong(labels, scaled(1.001)), BATCH),
     "on one rank": Fault(wrong(length, scaled(1.001), ranks=(1,)), "the loss of batch [2-7] of rank 1"),
