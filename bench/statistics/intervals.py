@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -130,8 +130,7 @@ def speedup_across_runs(
 
     Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
     launch has no variance, so there is no interval. None if either side is empty.
-    Sources: B. L. Welch, Biometrika 34 (1947), 28-35; for the degrees of freedom F. E. Satterthwaite,
-    Biometrics Bulletin 2 (1946), 110-114.
+    Source: B. L. Welch, Biometrika 34 (1947), 28-35.
 
     Args:
         base: logs of samples/s, or of speed-ups, an array of shape (rounds,) per launch.
@@ -142,21 +141,41 @@ def speedup_across_runs(
     """
     if not base or not new:
         return None
-    sides = [launch_midmeans(base), launch_midmeans(new)]
-    centre = float(sides[1].mean() - sides[0].mean())
-    launches, rounds = min(map(len, sides)), min(sum(map(len, side)) for side in (base, new))
-    if launches < 2:
-        return from_logs(centre, None, launches, rounds, "single launch on one side: no interval across runs")
-    errors = [squared_standard_error(side) for side in sides]
-    variance = 2 * between[0]
-    total = sum(errors) + variance
+    sides = [(-1.0, launch_midmeans(base)), (1.0, launch_midmeans(new))]
+    speedup = combine_samples(sides, stopped_by_width, between=(2 * between[0], between[1]))
+    note = "" if speedup.low is not None else "single launch on one side: no interval across runs"
+    return replace(speedup, rounds=min(sum(map(len, side)) for side in (base, new)), note=note)
+
+
+def combine_samples(
+    samples: Sequence[tuple[float, Floats]],
+    stopped_by_width: bool = False,
+    between: tuple[float, float] = (0.0, math.inf),
+) -> Speedup:
+    """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
+
+    Welch and Satterthwaite's degrees of freedom, as in `speedup_across_runs`. A sample of one value has no
+    variance, so there is no interval.
+    Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
+
+    Args:
+        samples: a weight and the values, an array of shape (launches,), for each.
+        stopped_by_width: as in `speedup_of_launches`.
+        between: a variance that comes on top of that of the samples, and its degrees of freedom.
+    """
+    centre = sum(weight * float(values.mean()) for weight, values in samples)
+    fewest = min(len(values) for _, values in samples)
+    total_rounds = sum(len(values) for _, values in samples)
+    if fewest < 2:
+        return from_logs(centre, None, fewest, total_rounds, "single launch on one side: no interval")
+    errors = [weight**2 * squared_standard_error(values) for weight, values in samples]
+    total = sum(errors) + between[0]
     if total == 0:
-        return from_logs(centre, 0.0, launches, rounds)
-    each = sum(error**2 / (len(side) - 1) for error, side in zip(errors, sides, strict=True))
-    each += variance**2 / between[1]
+        return from_logs(centre, 0.0, fewest, total_rounds)
+    each = sum(e**2 / (len(v) - 1) for e, (_, v) in zip(errors, samples, strict=True))
+    each += between[0] ** 2 / between[1]
     freedom = total**2 / each if each else math.inf
-    half = t_quantile(freedom, stopped_by_width) * math.sqrt(total)
-    return from_logs(centre, half, launches, rounds)
+    return from_logs(centre, t_quantile(freedom, stopped_by_width) * math.sqrt(total), fewest, total_rounds)
 
 
 def verdict(speedup: Speedup, margin: float) -> str:

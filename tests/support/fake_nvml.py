@@ -24,6 +24,7 @@ class FakeNvml(types.ModuleType):
         reasons: the bits of the clocks' event reasons.
         forbidden: names of functions that answer "Insufficient Permissions".
         reserved: bytes that the driver keeps for itself; version 1 of the memory call counts them as used.
+        unknown: names of functions that the driver is too old for.
         utilisation: percent.
         divided: the GPUs in MIG mode.
         hidden: the GPUs that a cgroup keeps from this process.
@@ -64,6 +65,9 @@ class FakeNvml(types.ModuleType):
     class NVMLError_NoPermission(NVMLError):
         pass
 
+    class NVMLError_FunctionNotFound(NVMLError):
+        pass
+
     class NVMLError_GpuIsLost(NVMLError):
         pass
 
@@ -79,6 +83,7 @@ class FakeNvml(types.ModuleType):
         self.millijoules = {A: 1_000_000, B: 2_000_000, C: 3_000_000}
         self.reasons = 0
         self.forbidden: set[str] = set()
+        self.unknown: set[str] = set()
         self.reserved = 600 << 20
         self.utilisation = 97
         self.divided: set[str] = set()
@@ -164,6 +169,10 @@ class FakeNvml(types.ModuleType):
         self._answers("nvmlDeviceGetCurrentClocksEventReasons", handle, slices=False)
         return self.reasons
 
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+        self._answers("nvmlDeviceGetCurrentClocksThrottleReasons", handle, slices=False)
+        return self.reasons
+
     def nvmlDeviceGetMigMode(self, device: str) -> list[int]:
         self._answers("nvmlDeviceGetMigMode", device)
         if self.nvmlDeviceGetName(device) == "Tesla T4":  # too old for it
@@ -183,6 +192,8 @@ class FakeNvml(types.ModuleType):
         self.asked.append((function, handle))
         if function in self.forbidden:
             raise self.NVMLError_NoPermission("Insufficient Permissions")
+        if function in self.unknown:
+            raise self.NVMLError_FunctionNotFound("Function Not Found")
         if handle == SLICE and not slices:
             raise self.NVMLError_NotSupported("Not Supported")
 

@@ -81,6 +81,14 @@ def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: 
 
 def test_what_the_driver_keeps_for_itself_is_nobody_s_use(nvml: FakeNvml) -> None:
     assert GpuMeter(A).used_bytes() == 300 * MIB
+    nvml.unknown = {"nvmlDeviceGetMemoryInfo_v2"}
+    assert GpuMeter(A).used_bytes() == 900 * MIB, "an old driver counts it"
+
+
+def test_an_old_driver_s_throttle_reasons_have_another_name(nvml: FakeNvml) -> None:
+    nvml.reasons = 0x20
+    nvml.unknown = {"nvmlDeviceGetCurrentClocksEventReasons"}
+    assert GpuMeter(A).sample().throttled_by == ("temperature (driver)",)
 
 
 def test_a_slice_tells_its_memory_and_is_silent_about_the_rest(nvml: FakeNvml) -> None:
@@ -199,6 +207,14 @@ def test_somebody_who_stays_is_seen_before_a_group(nvml: FakeNvml) -> None:
     assert (seen.utilisation_percent, clocks.now) == (97, 3.0)
 
 
+def test_the_reasons_of_every_device_are_connected_nodes(nvml: FakeNvml) -> None:
+    nvml.forbidden = {"nvmlDeviceGetPowerUsage"}
+    sampler = a_sampler(Clocks(), A, SLICE)
+    sampler.look()
+    assert sampler.absent()["gpu_clock"] == "NVML: Not Supported"
+    assert sampler.absent()["gpu_power"].startswith("NVML: ")
+
+
 def test_looking_never_takes_more_than_its_share_of_a_core(nvml: FakeNvml) -> None:
     clocks = Clocks()
     clocks.cost = 0.02  # eight GPUs behind a slow driver
@@ -207,3 +223,11 @@ def test_looking_never_takes_more_than_its_share_of_a_core(nvml: FakeNvml) -> No
         sampler.sample()
         clocks.now += 0.1
     assert 1 < len(sampler.take()[0]) <= 1 + 100 * LARGEST_SHARE / (clocks.cost / 2)
+
+
+def test_without_devices_nothing_is_ever_due() -> None:
+    sampler = GpuSampler([])
+    assert sampler.seconds_until_due() == float("inf")
+    sampler.sample()
+    assert sampler.take() == ()
+    assert sampler.look() == ()

@@ -131,12 +131,18 @@ def _has_the_driver_s_process_ids() -> bool:
 
 
 def _used_bytes(nvml: Any, gpu: Any) -> int:
-    """Version 2 leaves out what the driver keeps for itself."""
-    return int(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2).used)
+    """Version 2 leaves out what the driver keeps for itself; old drivers only know version 1."""
+    try:
+        return int(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2).used)
+    except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
+        return int(nvml.nvmlDeviceGetMemoryInfo(gpu).used)
 
 
 def _throttle_reasons(nvml: Any, gpu: Any) -> tuple[str, ...]:
-    bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)  # since driver 535
+    try:
+        bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
+    except nvml.NVMLError_FunctionNotFound:  # before driver 535 it had another name, and the same bits
+        bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)
     return tuple(
         words for name, words in THROTTLED.items() if bits & getattr(nvml, f"nvmlClocksEventReason{name}")
     )

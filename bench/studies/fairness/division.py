@@ -4,7 +4,6 @@ part.
 The parts are Shapley values, as in `bench.studies.attribution.division`, and multiply to the whole.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,9 @@ from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.intervals import (
     Floats,
     Speedup,
-    from_logs,
+    combine_samples,
     launch_midmeans,
     speedup_of_launches,
-    squared_standard_error,
-    t_quantile,
 )
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import stopped_by_width
@@ -92,7 +89,7 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
     def effect_of(setting: str) -> Speedup:
         """The setting's mean marginal effect. Comparisons were made apart, so that their errors add up."""
         weights = shapley_weights(setting, settings)
-        return combine([(weight, launches[subset]) for subset, weight in weights.items()], stopped)
+        return combine_samples([(weight, launches[subset]) for subset, weight in weights.items()], stopped)
 
     return Fairness(
         backend=backend,
@@ -117,22 +114,3 @@ def _settings_left_alone(rows: pd.DataFrame) -> Subset | None:
     if any(len(answers) != 1 for answers in left_alone.values()):
         return None
     return frozenset(factor for factor in SETTINGS if left_alone[factor] == {True})
-
-
-def combine(samples: Sequence[tuple[float, Floats]], stopped_by_width: bool) -> Speedup:
-    """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
-
-    Of each its weight and its values, an array of shape (launches,). A sample of one value has no variance,
-    so there is no interval.
-    Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
-    """
-    centre = sum(weight * float(values.mean()) for weight, values in samples)
-    fewest, rounds = min(len(values) for _, values in samples), sum(len(values) for _, values in samples)
-    if fewest < 2:
-        return from_logs(centre, None, fewest, rounds, "single launch on one side: no interval")
-    errors = [weight**2 * squared_standard_error(values) for weight, values in samples]
-    total = sum(errors)
-    if total == 0:
-        return from_logs(centre, 0.0, fewest, rounds)
-    each = sum(error**2 / (len(values) - 1) for error, (_, values) in zip(errors, samples, strict=True))
-    return from_logs(centre, t_quantile(total**2 / each, stopped_by_width) * math.sqrt(total), fewest, rounds)
