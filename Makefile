@@ -46,7 +46,7 @@ PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was fo
 PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale matrix doctor \
+.PHONY: help setup bundle bench why sweep reproduce node compare report methods claims advise scale matrix doctor \
 	containers selftest overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -144,6 +144,11 @@ setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other
 ## PYTHON=python3.11 chooses the Python that starts it; SETUP_ARGS='--device cpu' (or cuda) chooses the packages
 	$(PYTHON_IS_HERE)
 	@$(PYTHON) -m bench.setup --stack $(STACK) $(SETUP_ARGS)
+
+bundle: ## pack this checkout with its environment and a Python, for machines without a network, in bundle/
+## SETUP_ARGS='--device cuda --piece-mib 500' chooses the packages and the size of pieces
+	$(PYTHON_IS_HERE)
+	@$(PYTHON) -m bench.setup.bundle --stack $(STACK) $(SETUP_ARGS)
 
 test-unit: setup ## run the tests that start no process and import no framework, for use while working
 	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)

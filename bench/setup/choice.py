@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.errors import UserError
@@ -40,9 +40,18 @@ def choice_file(env: Path) -> Path:
 def recorded_choice(env: Path) -> Choice | None:
     """Return what `make setup` made the environment of, or is making it of; None if it does not say."""
     try:
-        return Choice(**json.loads(choice_file(env).read_text()))
+        choice = Choice(**json.loads(choice_file(env).read_text()))
     except (FileNotFoundError, ValueError, TypeError):  # none yet, or cut off in writing it
         return None
+    return replace(choice, python=str(env.parent / choice.python))
+
+
+def record_choice(env: Path, choice: Choice) -> None:
+    """Write what the environment is made of; a Python that lies in the checkout is moved with it."""
+    python = Path(choice.python)
+    if env.parent in python.parents:
+        python = python.relative_to(env.parent)
+    choice_file(env).write_text(json.dumps({**asdict(choice), "python": str(python)}))
 
 
 def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:

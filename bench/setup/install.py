@@ -12,8 +12,8 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
-import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -25,9 +25,9 @@ from pathlib import Path
 from bench.errors import UserError
 from bench.setup.choice import (
     Choice,
-    choice_file,
     device_here,
     find_architectures,
+    record_choice,
     recorded_choice,
 )
 from bench.setup.interpreter import find_or_bring_python, minor
@@ -65,6 +65,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
             if amiss := check_system(stack, checkout, device):
                 say(amiss)
         choice = choose(stack, env, device, cpu_adam=cpu_adam)
+        follow_python(env, choice.python)
         if choice != recorded or pending(stack.stages(checkout, env, choice), env):
             if env.is_symlink():  # of another checkout, which may be measuring with it
                 raise UserError(
@@ -78,7 +79,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
                 stages = stack.stages(checkout, env, choice)
                 if choice.device == "cuda":
                     say(describe_gpus(stack, choice))
-                choice_file(env).write_text(json.dumps(dataclasses.asdict(choice)))
+                record_choice(env, choice)
                 complete(stages, checkout, env, lock)
     except OSError as error:
         if error.errno not in CANNOT_WRITE:
@@ -109,6 +110,21 @@ def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Ch
     return dataclasses.replace(
         choice, device=device, architectures=architectures, cpu_adam=cpu_adam or choice.cpu_adam
     )
+
+
+def follow_python(env: Path, python: str) -> None:
+    """Let an environment start its Python where both lie now, if they were moved with their checkout."""
+    settings = env / "pyvenv.cfg"
+    if env.parent not in Path(python).parents or not settings.exists():
+        return
+    text = settings.read_text()
+    moved = re.sub(r"(?m)^home = .*", lambda _: f"home = {Path(python).parent}", text)
+    if moved != text:
+        settings.write_text(moved)
+        for link in (env / "bin").glob("python*"):
+            if Path(os.readlink(link)).is_absolute():  # noqa: PTH115 - Python 3.8; others lead to it
+                link.unlink()
+                link.symlink_to(python)
 
 
 def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: int) -> None:

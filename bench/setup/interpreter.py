@@ -59,15 +59,24 @@ def find_or_bring_python(versions: tuple[str, ...], env: Path) -> tuple[str, str
     found, refused = look_for_python(versions)
     if found:
         return found
+    print(
+        f"No Python {' or '.join(sorted(versions, key=version))} with venv and its headers is here "
+        f"({refused}):",
+        flush=True,
+    )
+    return bring_python(versions, spare_folders(env))
+
+
+def bring_python(versions: tuple[str, ...], settings: dict[str, str]) -> tuple[str, str]:
+    """Return path and version of the newest of these, brought by uv with these variables.
+
+    UserError if it cannot.
+    """
     newest = newest_of(versions)
     if lacking := find_lacking(brings_python=True):
         raise describe_lacking(lacking)
-    print(
-        f"No Python {' or '.join(sorted(versions, key=version))} with venv and its headers is here "
-        f"({refused}): uv brings Python {newest}, 30 to 50 MB ...",
-        flush=True,
-    )
-    variables = {**os.environ, **spare_folders(env)}
+    print(f"uv brings Python {newest}, 30 to 50 MB ...", flush=True)
+    variables = {**os.environ, **settings}
     with tempfile.TemporaryDirectory() as folder:
         python = str(Path(folder, "bin", "python"))
         uv = (python, "-m", "bench.setup.uv", "python")

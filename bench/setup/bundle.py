@@ -1,0 +1,142 @@
+"""Pack a checkout for machines without a network: `make bundle`.
+
+The archive holds a clone of the last commit, a Python that uv brings, and the environment that the set-up
+makes with it. Nothing in it depends on where it is unpacked; what was compiled needs this machine's
+instruction sets, and an x86-64 Linux with its C library or a newer one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.errors import UserError
+from bench.setup.checkout import ROOT
+from bench.setup.choice import DEVICES, device_here
+from bench.setup.interpreter import bring_python
+from bench.setup.recipes import STACKS, Stack
+
+NAME = "training-backend-bench"  # of the folder that unpacking makes
+PYTHONS = ".python"  # of the folder in it that holds Python
+MIB = 2**20
+CHECKSUMS = "SHA256SUMS"
+
+
+def make_bundle(stack: Stack, device: str, folder: Path, piece_mib: int) -> list[Path]:
+    """Write the archive below `folder` and return its pieces, each of at most `piece_mib` MiB.
+
+    UserError if git, uv or the set-up fails.
+    """
+    checkout = folder / NAME
+    shutil.rmtree(checkout, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    _run(("git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(checkout)), ROOT)
+    # uv keeps the environment's Python in it then, and not in a home that the other machine lacks.
+    settings = {"UV_PYTHON_INSTALL_DIR": str(checkout / PYTHONS)}
+    python, _ = bring_python(stack.pythons[device], settings)
+    _run((python, "-m", "bench.setup", "--stack", stack.name, "--device", device), checkout)
+    return pack(checkout, piece_mib * MIB)
+
+
+def pack(checkout: Path, piece_bytes: int) -> list[Path]:
+    """Pack a folder into pieces beside it, with their checksums, and return the pieces."""
+    began = time.monotonic()
+    pieces = _Pieces(checkout.parent / f"{checkout.name}.tar.gz", piece_bytes)
+    with gzip.GzipFile("", "wb", 1, pieces) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
+        for entry in sorted(checkout.iterdir()):
+            print(f"packing {entry.name} ...", flush=True)
+            archive.add(entry, arcname=f"{checkout.name}/{entry.name}")
+    pieces.close()
+    lines = (f"{checksum}  {path.name}\n" for path, checksum in pieces.checksums.items())
+    (checkout.parent / CHECKSUMS).write_text("".join(lines))
+    paths = list(pieces.checksums)
+    mib = sum(path.stat().st_size for path in paths) / MIB
+    print(f"{len(paths)} pieces, {mib:,.0f} MiB, after {time.monotonic() - began:.0f} s: {paths[0].parent}")
+    return paths
+
+
+class _Pieces(io.RawIOBase):
+    """A file to write to, whose bytes go into pieces of `size`."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        for old in path.parent.glob(f"{path.name}.*"):
+            old.unlink()
+        self.checksums: dict[Path, str] = {}  # sha256 of each piece
+        self._path, self._size = path, size
+        self._begin()
+
+    def write(self, data: Any) -> int:
+        """Write all of it; return its length."""
+        rest = memoryview(data)
+        while rest:
+            if not self._left:
+                self._end()
+                self._begin()
+            part = rest[: self._left]
+            self._file.write(part)
+            self._hash.update(part)
+            self._left -= len(part)
+            rest = rest[len(part) :]
+        return memoryview(data).nbytes
+
+    def close(self) -> None:
+        """End the last piece."""
+        if not self.closed:
+            self._end()
+        super().close()
+
+    def _begin(self) -> None:
+        self._piece = Path(f"{self._path}.{len(self.checksums):03d}")
+        self._file = self._piece.open("wb")
+        self._hash = hashlib.sha256()
+        self._left = self._size
+
+    def _end(self) -> None:
+        self._file.close()
+        self.checksums[self._piece] = self._hash.hexdigest()
+
+
+def _run(command: tuple[str, ...], folder: Path) -> None:
+    """Run a command whose output is the user's to see; UserError if it fails."""
+    try:
+        done = subprocess.run(command, cwd=folder, env=os.environ, check=False)
+    except FileNotFoundError:
+        raise UserError(f"{command[0]} is not installed", "install it, and call make bundle again") from None
+    if done.returncode:
+        raise UserError(
+            f"`{' '.join(command[:2])}` ended with status {done.returncode}", "see the lines above"
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Pack this checkout, and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m bench.setup.bundle", description="Pack this checkout for machines without a network."
+    )
+    parser.add_argument("--stack", choices=STACKS, default="ort", help="versions to install (default: ort)")
+    parser.add_argument("--device", choices=DEVICES, help="the packages (default: cuda if there is a GPU)")
+    parser.add_argument("--out", type=Path, default=ROOT / "bundle", help="the folder (default: bundle)")
+    parser.add_argument("--piece-mib", type=int, default=4000, help="largest piece, in MiB (default: 4000)")
+    options = parser.parse_args(arguments)
+    try:
+        device = options.device or device_here()
+        make_bundle(STACKS[options.stack], device, options.out.absolute(), options.piece_mib)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"There: cat {NAME}.tar.gz.* | tar xz && cd {NAME} && make bench (sha256sum -c {CHECKSUMS} checks)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
