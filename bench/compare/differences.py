@@ -8,23 +8,15 @@ from bench.errors import UserError
 from bench.machine import environment
 from bench.machine.identity import describe_instruction_sets, name_processor
 from bench.report.words.formatting import one_line
+from bench.results.columns import Rule, columns_with
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.backend_blocks import blocks_of
-from bench.statistics.comparability import CHOICES, MUST_EQUAL, OF_OWN_BATCH, choices_of
+from bench.statistics.comparability import CHOICES, OF_OWN_BATCH, choices_of
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import at_largest_batch, distinct_text
 
-NAMED_COLUMNS = (
-    *("git_commit", "stack", "allocator", "blas", "seed", "reference", "optimizer_implementation"),
-    *("config_hash", "environment_hash"),
-)
-"""Columns whose difference does not forbid a comparison and is named below it."""
-
-FORBIDDING = (
-    *("padding_share", "micro_batch", "grad_accum", "precision", "attention", "checkpointing"),
-    *(column for column in MUST_EQUAL if column not in NAMED_COLUMNS),
-)
-"""Columns of workload and hardware whose difference forbids a comparison."""
+NAMED_COLUMNS = columns_with(Rule.FILES_SAID)
+FORBIDDING = columns_with(Rule.FILES_EQUAL)
 
 
 def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:

@@ -25,15 +25,14 @@ from bench.machine.environment import hash_environment
 from bench.results import arithmetic
 from bench.results.atomic import write_atomically
 from bench.results.column_arrays import ColumnArrays
-from bench.results.columns import ADDED, COLUMNS, DTYPES, REAL, REMOVED, TEXT
+from bench.results.columns import COLUMNS, DTYPES, REAL, REMOVED, TEXT, Rule, columns_with
 from bench.results.environment_cell import parse_environment
 from bench.results.records import SCHEMA_VERSION
 from bench.results.validity import REMEDIES
 
 Line = list[str]  # the cells of a row
 
-REPEATED = ("comparison", "overrides", "command")
-"""Columns that are blank where they say the same as in the row above."""
+REPEATED, ADDED = columns_with(Rule.REPEATED), columns_with(Rule.ADDED)
 
 RESTORE = "restore it with `git checkout`, or measure it again"
 RESTORE_A_COPY = "restore it with `git checkout`, and open only a copy in a spreadsheet, which rounds numbers"

@@ -5,30 +5,15 @@ from typing import Any
 
 from bench.machine.environment import OF_A_STACK
 from bench.results.column_arrays import ColumnArrays
+from bench.results.columns import Rule, columns_with
 from bench.results.environment_cell import environment_differences
 
-MUST_EQUAL = (
-    *("model", "size", "parameters", "trainable_parameters", "task", "data", "lengths"),
-    *("batch_rule", "global_batch", "seq_len", "memory_limit_gib"),
-    *("device", "nodes", "link_gbit_per_s", "world_size", "threads_per_rank", "cores_per_rank"),
-    *("allocator", "blas"),
-)
-"""Columns in which a backend must equal the reference before a speed-up may be printed.
+MUST_EQUAL = columns_with(Rule.EQUAL)
+"""The environment must be equal, too, but for what another stack brings; it is said in what it differs."""
 
-The environment must be equal, too, but for what another stack brings; it is said in what it differs.
-"""
-
-OF_OWN_BATCH = ("micro_batch", "global_batch", "padding_share")
-"""Columns that are a result, where each backend is measured at its own largest batch."""
-
-CHOICES = (
-    *("engine", "engine_options", "optimizer", "sharding", "attention", "stack"),
-    *("precision", "checkpointing", "grad_accum", "loop", "loader", "slowed_by"),
-)
-"""Columns that say what a backend is."""
-
-MAY_DIFFER = ("attention", "stack", "precision", "checkpointing", "grad_accum", "loop", "loader")
-"""Columns in which a backend may differ from the reference; that is said beside the speed-up."""
+OF_OWN_BATCH = columns_with(Rule.OWN_BATCH)
+CHOICES = columns_with(Rule.CHOICE)
+MAY_DIFFER = columns_with(Rule.SAID)
 
 MOST_DIFFERENCES = 4  # entries of the environment that are named where a speed-up is refused because of them
 

@@ -12,14 +12,8 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.figures.models import model_chart
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import draw_rows
+from bench.results.columns import Rule, columns_with
 from bench.statistics.table_values import distinct_text
-
-SETTINGS = (
-    *("command", "started_at", "git_commit", "stack", "reference", "model", "size", "task", "data"),
-    *("precision", "device", "nodes", "world_size", "threads_per_rank", "allocator", "blas", "micro_batch"),
-    *("grad_accum", "global_batch", "seq_len", "seed", "memory_limit_gib", "config_hash", "environment_hash"),
-)
-"""Columns of the results file that say what was measured. Several values of one are separated by slashes."""
 
 CHOICES = ("engine", "optimizer", "sharding")
 FIGURES = ("samples_per_s", "speedup", "speedup_low", "speedup_high", "peak_mib")
@@ -52,7 +46,9 @@ def content_of(comparison: ReportedComparison, folder: Path) -> TrackedCompariso
         names = [(re.sub(r"[^\w.\- :]", " ", row.summary.backend.replace("@", ":")), row) for row in rows]
         return {f"{backend}/{name}": IN_SUMMARY[name](row) for backend, row in names for name in columns}
 
-    settings = {name: distinct_text(comparison.rows, name) for name in SETTINGS} | cells(CHOICES)
+    settings = {name: distinct_text(comparison.rows, name) for name in columns_with(Rule.TRACKED)} | cells(
+        CHOICES
+    )
     # controlled 0: its speed-ups are no results
     settings |= {"machine": comparison.hardware, "controlled": int(not comparison.uncontrolled)}
     return TrackedComparison(

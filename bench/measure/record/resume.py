@@ -17,17 +17,12 @@ from bench.errors import UserError
 from bench.measure.plan.plans import Output
 from bench.results import csv_files
 from bench.results.atomic import reporting_write_errors
+from bench.results.columns import Rule, columns_with
 from bench.results.environment_cell import environment_differences, format_environment
 from bench.results.records import Record
 from bench.results.side_files import SideFile
 from bench.statistics.comparability import MOST_DIFFERENCES
 from bench.statistics.table_values import by_key, latest_overrides
-
-CHOSEN = (
-    *("model", "size", "layers", "task", "data", "lengths", "precision", "attention", "batch_rule"),
-    *("memory_limit_gib", "nodes", "world_size", "grad_accum", "seq_len"),
-)
-"""What of a workload a configuration chooses, and no measurement finds out."""
 
 ANEW = "go on with the same, or measure anew (`make bench` without resume=true), which replaces the file"
 
@@ -117,8 +112,8 @@ def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *,
         record = records.get(str(name))
         if record is None:
             continue
-        chosen = CHOSEN if record.workload.batch_rule != "equal" else (*CHOSEN, "micro_batch")
-        for column in chosen:
+        of_own_batch = record.workload.batch_rule != "equal"
+        for column in (*columns_with(Rule.SET), *(["micro_batch"] * (not of_own_batch))):
             before, now = rows[column].iloc[-1], getattr(record.workload, column)
             if not pd.isna(before) and "" not in (before, now) and before != now:
                 raise UserError(
