@@ -71,7 +71,7 @@ why: setup ## say where each backend's time goes, without measuring anew: ARGS=r
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 	$(BENCH) --multirun
 
-reproduce: setup ## measure the published comparison's models, on a CPU two layers of each, and draw the figure
+reproduce: setup ## measure the published comparison's models, on a CPU a few layers of most, and draw the figure
 ## GPUS=8 measures them at published dimensions; the same command goes on where it was stopped
 	$(VENV)/bin/python -m bench.studies.sweeps reproduce $(if $(MODEL),model=$(MODEL)) \
 		$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
@@ -210,6 +210,6 @@ action: ## check what GitHub reads, the issue forms and CITATION.cff, against it
 	.venv-lock/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 	.venv-lock/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 
-clean: ## remove environments, caches, rendered/ and raw runs; nothing that is committed
-	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache rendered results/runs results/*/*/runs
+clean: ## remove environments, bundles, caches, rendered/ and raw runs; nothing that is committed
+	rm -rf .venv .venv-modern .venv*.lock .venv-lock .mypy_cache .pytest_cache .ruff_cache .import_linter_cache rendered bundle .python results/runs results/*/*/runs
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
