@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.statistics.intervals import Speedup, verdict
-from bench.statistics.summary import PYTORCH, BackendSummary, work_of
+from bench.statistics.summary import PYTORCH, BackendSummary, numerics_of
 
 FASTER, SAME, SLOWER, INCONCLUSIVE = "faster", "same", "slower", "inconclusive"
 
@@ -79,6 +79,6 @@ def has_several_pytorch(results: ComparisonResults) -> bool:
         summary
         for summary in results.summaries
         if summary.engine in PYTORCH and summary.status == "ok" and summary.loop in ("", "bare")
-        if work_of(summary) == work_of(results.summaries[0])
+        if numerics_of(summary) == numerics_of(results.summaries[0])
     )
     return len({tuple(getattr(summary, choice) for choice in CHOICES) for summary in may_be_best}) > 1

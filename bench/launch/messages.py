@@ -99,10 +99,10 @@ class FirstStepTaken(BlockTimed, frozen=True, kw_only=True):
 
 
 GRADIENT, BUFFER = "gradient", "buffer"
-LAST_GRADIENT, MOVEMENT = "last gradient", "movement"
+LAST_GRADIENT, WEIGHT_UPDATE = "last gradient", "weight update"
 """What a tensor is, before its name in the model: of the first step, or of the last one.
 
-A weight's movement is its way from before the first step to after the last one.
+A weight update is the whole way of a weight from before the first step to after the last one.
 """
 
 GRADIENTS = (GRADIENT, "second gradient", "third gradient", LAST_GRADIENT)
@@ -122,7 +122,7 @@ class ExpectedTensor(msgspec.Struct, frozen=True, kw_only=True):
 
     norm: float  # of what is expected
     noise: float  # of what rounding alone changes
-    reach: float = 0.0  # of a movement whose elements all go as far as the learning rate lets them
+    reach: float = 0.0  # of a weight update whose elements all go as far as the learning rate lets them
 
 
 class ExpectedTensorsWritten(Answer, frozen=True, kw_only=True):

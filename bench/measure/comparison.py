@@ -25,7 +25,7 @@ from bench.launch.group import Group
 from bench.machine.gpus import Gpu, describe_first_use, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
-from bench.machine.telemetry.other_processes import Look, look_at_others
+from bench.machine.telemetry.other_processes import Scan, scan_cores
 from bench.machine.variables import cuda_cache
 from bench.measure.groups.blocks import BlockTimer
 from bench.measure.groups.busy_cores import QuietCores
@@ -94,7 +94,7 @@ class Comparison:
     Args:
         config, stem, show_verdict: as of `measure_comparison`.
         start_group: starts a worker group; tests give their own.
-        look: at what other processes do on the ranks' cores; tests give their own.
+        scan: at what other processes do on the ranks' cores; tests give their own.
         clock: seconds, for the cap of `measure.until`.
         nodes: the others, if there are to be several.
 
@@ -109,7 +109,7 @@ class Comparison:
         stem: str,
         *,
         start_group: Callable[..., Group] = Group,
-        look: Look | None = None,
+        scan: Scan | None = None,
         clock: Callable[[], float] = time.monotonic,
         bar: ProgressBar | None = None,
         nodes: NodePool | None = None,
@@ -128,7 +128,7 @@ class Comparison:
             shared=device.share_cores,
         )
         ours = frozenset(itertools.chain(*cores))
-        look = look or partial(look_at_others, ours)
+        scan = scan or partial(scan_cores, ours)
         plan = resolve(config, stem, gpus=gpus, cores=cores)
         self._first_words = [
             describe_reference(plan.reference, list(plan.backends)),
@@ -159,9 +159,9 @@ class Comparison:
             ledger=ledger,
             failures=Failures(ledger, measure.launches, bar),
             starter=starter,
-            timer=BlockTimer(plan, sampler, memory, ledger, look),
+            timer=BlockTimer(plan, sampler, memory, ledger, scan),
             memory=memory,
-            quiet=QuietCores(len(ours), measure.wait_s, look, bar),
+            quiet=QuietCores(len(ours), measure.wait_s, scan, bar),
             bar=bar,
             clock=clock,
             show_verdict=show_verdict and (lambda: show_verdict(self.outcome())),

@@ -190,7 +190,7 @@ class Roofline:
 class TensorVerdict:
     """How far a tensor is from plain PyTorch's in fp32; all are L2 norms over it."""
 
-    tensor: str  # `gradient`, `buffer`, `last gradient` or `movement`, and its name in the model
+    tensor: str  # `gradient`, `buffer`, `last gradient` or `weight update`, and its name in the model
     error: float  # of the difference
     norm: float  # of what is expected
     noise: float  # of what rounding alone changes

@@ -77,12 +77,12 @@ def find_contamination(block: Block, cores_per_rank: int) -> Contamination | Non
             reason=f"used {used:.3f} CPU seconds, more than {CPU_ALLOWANCE * core_seconds:.3f} = "
             f"{CPU_ALLOWANCE} x {share}",
         )
-    takers = (
+    competitors = (
         (block.other_cpu_seconds, OTHER_PROCESSES, "other processes had"),
         (block.stolen_seconds, HYPERVISOR, "the hypervisor took"),
     )
     allowed = allowed_seconds(core_seconds, ranks * cores_per_rank)
-    for taken, cause, who in takers:
+    for taken, cause, who in competitors:
         known = [value for value in taken if value is not None]
         if sum(known) > allowed:
             return Contamination(

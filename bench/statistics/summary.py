@@ -207,7 +207,7 @@ def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummar
         if summary.engine in PYTORCH
         and _is_checked(summary)
         and not blocks.valid["slowed_by"].any()
-        and work_of(summary) == work_of(backends[0][1])
+        and numerics_of(summary) == numerics_of(backends[0][1])
     ]
     best_blocks, best = max(pytorch, key=lambda pair: pair[1].samples_per_s or 0.0, default=(None, None))
     compared = []
@@ -232,7 +232,7 @@ def _is_checked(summary: BackendSummary) -> bool:
     return summary.status == "ok" and (summary.is_reference or summary.loss_difference is not None)
 
 
-def work_of(summary: BackendSummary) -> tuple[str, str]:
+def numerics_of(summary: BackendSummary) -> tuple[str, str]:
     """What a backend's numbers depend on, but for fp32's rounding: the kind of update, and the precision."""
     return summary.optimizer if summary.optimizer in OTHER_UPDATES else "", summary.precision
 

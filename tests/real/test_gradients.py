@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, MOVEMENT, ExpectedTensor
+from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, WEIGHT_UPDATE, ExpectedTensor
 from bench.measure.stages.judging import OWN_MULTIPLE, check_tensors, judge_tensors
 from tests.support.configs import a_model, a_spec
 
@@ -316,7 +316,7 @@ def test_an_attention_s_kernel_in_bf16_is_right_and_an_update_lost_beside_it_is_
     key = f"{LAST_GRADIENT} bert.encoder.layer.3.attention.self.key.bias"
     assert ours[key] > 5 * OWN_MULTIPLE * reference[key], "far more than the reference's own rounding"
     for part in ("attention.self.value.bias", "output.dense.weight"):
-        lost = f"{MOVEMENT} bert.encoder.layer.3.{part}"
+        lost = f"{WEIGHT_UPDATE} bert.encoder.layer.3.{part}"
         with_lost = ours | {lost: expected[lost].norm}
         with pytest.raises(LaunchFailed, match=f"the {lost} in bf16"):
             check_tensors(judge_tensors(with_lost, expected, "bf16", reference), "bf16")

@@ -111,7 +111,7 @@ def test_a_backend_that_loses_an_update_leaves_a_row_that_says_so(tmp_path: Path
     outcome = Outcome(config, Faulty)
     rows = {name: (status, message) for name, _, status, message in outcome.failed()}
     assert rows.pop("pytorch") == ("untimed", "")
-    words = r"the movement \S+ in fp32 differs from plain PyTorch's in fp32 by 0\.\d+ of it"
+    words = r"the weight update \S+ in fp32 differs from plain PyTorch's in fp32 by 0\.\d+ of it"
     for name in FAULTY:
         status, message = rows[name]
         assert status == "diverged"

@@ -11,7 +11,7 @@ from rich.console import Console
 from bench.config.schema import Config
 from bench.config.training import Precision
 from bench.launch.group import Group
-from bench.machine.telemetry.other_processes import Glance, Look
+from bench.machine.telemetry.other_processes import CoreScan, Scan
 from bench.measure.comparison import Comparison
 from bench.measure.record.progress import ProgressBar
 from bench.results import csv_files
@@ -30,9 +30,9 @@ class RecordingBar(ProgressBar):
         self.printed.append(line)
 
 
-def nobody_looks(seconds: float) -> Glance:
+def find_nobody(seconds: float) -> CoreScan:
     """Stands for a look at the cores; takes no time and sees nobody."""
-    return Glance(taken_seconds=0.0, takers=())
+    return CoreScan(taken_seconds=0.0, competitors=())
 
 
 class Simulated:
@@ -43,7 +43,7 @@ class Simulated:
         folder: Path,
         changes: dict[str, Script] | None = None,
         clock: Callable[[], float] = lambda: 0.0,
-        look: Look = nobody_looks,
+        scan: Scan = find_nobody,
         precision: str = "fp32",
         backends: dict[str, dict[str, Any]] | None = None,
         **measure: Any,
@@ -64,7 +64,7 @@ class Simulated:
             config,
             "m-cpux2",
             start_group=cast(Any, starter(scripts, self.groups)),
-            look=look,
+            scan=scan,
             clock=clock,
             bar=(bar := RecordingBar()),
         )
@@ -93,7 +93,7 @@ class Resumable:
         bar = RecordingBar()
         self.printed = bar.printed
         start_group = cast(Any, starter(scripts, self.groups))
-        self.comparison = Comparison(config, "m-cpux2", start_group=start_group, look=nobody_looks, bar=bar)
+        self.comparison = Comparison(config, "m-cpux2", start_group=start_group, scan=find_nobody, bar=bar)
         self.comparison.measure()
         self.failures = self.comparison.shared.failures.failure_lines()
         self.rows = rows_of(folder)

@@ -160,7 +160,7 @@ its exporter has warned of."""
 
 EXPECTED = {
     name: ExpectedTensor(norm=1.0, noise=1e-7)
-    for name in ("gradient words", "last gradient words", "movement words")
+    for name in ("gradient words", "last gradient words", "weight update words")
 }
 """What every fake reference expects."""
 

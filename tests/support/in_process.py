@@ -21,7 +21,7 @@ from bench.results.records import Shape
 from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.torch_rank import TorchRank
 from bench.worker.rank.training import Training
-from tests.support.comparisons import RecordingBar, nobody_looks
+from tests.support.comparisons import RecordingBar, find_nobody
 
 Plant = Callable[[Any, int], None]
 """Puts a fault into a training; gets the rank."""
@@ -94,7 +94,7 @@ class HereGroup:
 def failures(config: Config, plants: dict[str, Plant]) -> list[tuple[str, int, str, str]]:
     """Backend, launch, status and message of every launch that did not end well."""
     start: Any = partial(HereGroup, plants)
-    comparison = Comparison(config, "m-cpux2", start_group=start, look=nobody_looks, bar=RecordingBar())
+    comparison = Comparison(config, "m-cpux2", start_group=start, scan=find_nobody, bar=RecordingBar())
     comparison.measure()
     rows = comparison.shared.ledger.rows()
     failed = rows[rows["round"].isna() & (rows["status"] != "untimed")]

@@ -46,7 +46,7 @@ class Fault:
 
     Attributes:
         plant: puts it into a training; gets the rank.
-        tensor: whose movement or last gradient is the worst, as a regular expression.
+        tensor: whose weight update or last gradient is the worst, as a regular expression.
         sharding: under which it is.
     """
 
@@ -177,27 +177,29 @@ def forgetting(training: Any, _: int) -> None:
     optimizer.register_step_post_hook(lambda *_: optimizer.state.pop(weight))
 
 
-MOVEMENT_OF_QUERY = f"movement .*{QUERY}"
+UPDATE_OF_QUERY = f"weight update .*{QUERY}"
 FAULTS = {
-    "lost": Fault(moving("query.weight", lost(...)), r"movement .*query\.weight"),
-    "lost in one half": Fault(moving(QUERY, lost(slice(32, None))), MOVEMENT_OF_QUERY),
-    "lost in one element": Fault(moving(QUERY, lost((-1, -1))), MOVEMENT_OF_QUERY),
-    "lost on one rank": Fault(moving(QUERY, lost(...), on=(1,)), MOVEMENT_OF_QUERY),
-    "not a number on one rank": Fault(moving(QUERY, broken_at_last(), on=(1,)), MOVEMENT_OF_QUERY),
-    "scaled by 2 %": Fault(moving(QUERY, scaled(1.02)), MOVEMENT_OF_QUERY),
-    "scaled for a group": Fault(moving("LayerNorm.weight", scaled(0.98)), r"movement .*LayerNorm\.weight"),
-    "in the wrong direction": Fault(moving(QUERY, scaled(-1.0)), MOVEMENT_OF_QUERY),
-    "swapped": Fault(moving((QUERY, KEY), swapped), r"movement .*self\.(query|key)\.weight"),
-    "late": Fault(moving(QUERY, late()), MOVEMENT_OF_QUERY),
-    "without weight decay": Fault(moving("", undecayed), r"movement .*LayerNorm\.weight"),
-    "without bias correction": Fault(uncorrected, MOVEMENT_OF_QUERY),
-    "without a memory": Fault(forgetting, MOVEMENT_OF_QUERY),
+    "lost": Fault(moving("query.weight", lost(...)), r"weight update .*query\.weight"),
+    "lost in one half": Fault(moving(QUERY, lost(slice(32, None))), UPDATE_OF_QUERY),
+    "lost in one element": Fault(moving(QUERY, lost((-1, -1))), UPDATE_OF_QUERY),
+    "lost on one rank": Fault(moving(QUERY, lost(...), on=(1,)), UPDATE_OF_QUERY),
+    "not a number on one rank": Fault(moving(QUERY, broken_at_last(), on=(1,)), UPDATE_OF_QUERY),
+    "scaled by 2 %": Fault(moving(QUERY, scaled(1.02)), UPDATE_OF_QUERY),
+    "scaled for a group": Fault(
+        moving("LayerNorm.weight", scaled(0.98)), r"weight update .*LayerNorm\.weight"
+    ),
+    "in the wrong direction": Fault(moving(QUERY, scaled(-1.0)), UPDATE_OF_QUERY),
+    "swapped": Fault(moving((QUERY, KEY), swapped), r"weight update .*self\.(query|key)\.weight"),
+    "late": Fault(moving(QUERY, late()), UPDATE_OF_QUERY),
+    "without weight decay": Fault(moving("", undecayed), r"weight update .*LayerNorm\.weight"),
+    "without bias correction": Fault(uncorrected, UPDATE_OF_QUERY),
+    "without a memory": Fault(forgetting, UPDATE_OF_QUERY),
     "by a larger gradient": Fault(larger_gradient, f"second gradient .*{QUERY}"),
-    "lost after a boundary of ZeRO's": Fault(of_zero(lost(slice(500)), on=1), "movement ", "zero1"),
-    "lost before a boundary of ZeRO's": Fault(of_zero(lost(-1), on=0), "movement ", "zero1"),
-    "lost at the start of ZeRO-3's": Fault(of_zero(lost(slice(500)), on=0), "movement ", "zero3"),
+    "lost after a boundary of ZeRO's": Fault(of_zero(lost(slice(500)), on=1), "weight update ", "zero1"),
+    "lost before a boundary of ZeRO's": Fault(of_zero(lost(-1), on=0), "weight update ", "zero1"),
+    "lost at the start of ZeRO-3's": Fault(of_zero(lost(slice(500)), on=0), "weight update ", "zero3"),
     "not sent to the other rank": Fault(
-        moving(QUERY, lost(...), on=(0,)), MOVEMENT_OF_QUERY, "zero_redundancy"
+        moving(QUERY, lost(...), on=(0,)), UPDATE_OF_QUERY, "zero_redundancy"
     ),
 }
 """By what happens to an update."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from bench.machine.telemetry.other_processes import (
-    Glance,
+    Competitor,
+    CoreScan,
     Process,
-    Taker,
-    describe_takers,
-    find_takers,
+    describe_competitors,
+    find_competitors,
     own_processes,
     read_processes,
 )
@@ -23,25 +23,27 @@ from tests.support.configs import BACKENDS
 from tests.support.factories import block, record
 from tests.support.fakes import Script
 
-CHROME = Taker(name="chrome", pid=123, cores=0.8)
-MAKE = Taker(name="make", pid=7, cores=0.25)
+CHROME = Competitor(name="chrome", pid=123, cores=0.8)
+MAKE = Competitor(name="make", pid=7, cores=0.25)
 
 ALWAYS: Script = {"disturbed": {(launch, nth): 0.5 for launch in range(1, 9) for nth in range(3, 40)}}
 """Other processes disturb every block but those of the warm-up."""
 
 
-class FakeLook:
+class FakeScan:
     """Sees on each call the next of `taken`, and in the end the last one for ever; counts its calls."""
 
-    def __init__(self, taken: Sequence[float | None], takers: tuple[Taker, ...] = (CHROME,)) -> None:
+    def __init__(
+        self, taken: Sequence[float | None], competitors: tuple[Competitor, ...] = (CHROME,)
+    ) -> None:
         self.taken = list(taken)
-        self.takers = takers
+        self.competitors = competitors
         self.seconds: list[float] = []
 
-    def __call__(self, seconds: float) -> Glance:
+    def __call__(self, seconds: float) -> CoreScan:
         self.seconds.append(seconds)
         taken = self.taken.pop(0) if len(self.taken) > 1 else self.taken[0]
-        return Glance(taken_seconds=taken, takers=self.takers if taken else ())
+        return CoreScan(taken_seconds=taken, competitors=self.competitors if taken else ())
 
 
 @pytest.fixture(autouse=True)
@@ -60,24 +62,26 @@ def test_takers_are_those_whose_cpu_time_grew_the_largest_first() -> None:
         (9, 1.0): Process("us", 2.0),
         (123, 5.0): Process("chrome", 1.6),  # it has started since
     }
-    found = find_takers(before, after, 2.0, lambda pid: pid == 9)
+    found = find_competitors(before, after, 2.0, lambda pid: pid == 9)
     assert found == (CHROME, MAKE)
-    assert describe_takers(found) == "chrome (pid 123) 80 % of a core, make (pid 7) 25 % of a core"
-    assert describe_takers(()) == "which ones cannot be seen from here"
+    assert describe_competitors(found) == "chrome (pid 123) 80 % of a core, make (pid 7) 25 % of a core"
+    assert describe_competitors(()) == "which ones cannot be seen from here"
 
 
 def test_a_process_that_got_an_ended_one_s_id_is_another_process() -> None:
     before, after = {(7, 1.0): Process("make", 9.0)}, {(7, 2.0): Process("tar", 0.5)}
-    assert find_takers(before, after, 1.0, lambda _: False) == (Taker(name="tar", pid=7, cores=0.5),)
+    assert find_competitors(before, after, 1.0, lambda _: False) == (
+        Competitor(name="tar", pid=7, cores=0.5),
+    )
 
 
 def test_three_are_named_at_most() -> None:
     after = {(pid, 0.0): Process("p", pid / 10) for pid in range(1, 8)}
-    assert [one.pid for one in find_takers({}, after, 1.0, lambda _: False)] == [7, 6, 5]
+    assert [one.pid for one in find_competitors({}, after, 1.0, lambda _: False)] == [7, 6, 5]
 
 
 def test_a_name_with_control_characters_is_printed_without_them() -> None:
-    assert str(Taker(name="a\x1b[31m\nb", pid=1, cores=1.0)) == "a[31mb (pid 1) 100 % of a core"
+    assert str(Competitor(name="a\x1b[31m\nb", pid=1, cores=1.0)) == "a[31mb (pid 1) 100 % of a core"
 
 
 def test_this_process_is_seen_and_is_one_of_ours() -> None:
@@ -88,59 +92,59 @@ def test_this_process_is_seen_and_is_one_of_ours() -> None:
 # Waiting
 
 
-def quiet_cores(look: FakeLook, wait_s: float) -> tuple[QuietCores, list[str]]:
+def quiet_cores(scan: FakeScan, wait_s: float) -> tuple[QuietCores, list[str]]:
     bar = RecordingBar()
-    return QuietCores(2, wait_s, look, bar), bar.printed
+    return QuietCores(2, wait_s, scan, bar), bar.printed
 
 
 def test_quiet_cores_are_looked_at_once_and_nothing_is_said() -> None:
-    look = FakeLook([0.09])  # of 2 core seconds 0.1 may be taken
-    quiet, printed = quiet_cores(look, 60)
+    scan = FakeScan([0.09])  # of 2 core seconds 0.1 may be taken
+    quiet, printed = quiet_cores(scan, 60)
     quiet.wait("launch 1/4")
-    assert (look.seconds, printed) == ([1.0], [])
+    assert (scan.seconds, printed) == ([1.0], [])
 
 
 def test_it_waits_until_others_are_done() -> None:
-    look = FakeLook([0.8, 0.8, 0.2, 0.0])
-    quiet, printed = quiet_cores(look, 60)
+    scan = FakeScan([0.8, 0.8, 0.2, 0.0])
+    quiet, printed = quiet_cores(scan, 60)
     quiet.wait("launch 1/4")
-    assert len(look.seconds) == 4
+    assert len(scan.seconds) == 4
     (line,) = printed
     assert "launch 1/4: waiting up to 59 s for other processes on the cores: chrome (pid 123) 80 %" in line
 
 
 def test_it_goes_on_when_the_time_of_all_launches_together_is_used_up() -> None:
-    look = FakeLook([0.8, 0.8, 0.0, 0.8])
-    quiet, printed = quiet_cores(look, 5)
+    scan = FakeScan([0.8, 0.8, 0.0, 0.8])
+    quiet, printed = quiet_cores(scan, 5)
     quiet.wait("launch 1/4")
     quiet.wait("launch 2/4")
-    assert len(look.seconds) == 3 + 3, "two of five seconds are gone after launch 1"
+    assert len(scan.seconds) == 3 + 3, "two of five seconds are gone after launch 1"
     assert printed[-1] == (
         "launch 2/4: goes on after measure.wait_s=5 seconds, although other processes still have the cores: "
         "chrome (pid 123) 80 % of a core"
     )
     quiet.wait("launch 3/4")
-    assert len(look.seconds) == 6
+    assert len(scan.seconds) == 6
 
 
 def test_zero_seconds_neither_look_nor_wait() -> None:
-    look = FakeLook([0.8])
-    quiet, printed = quiet_cores(look, 0)
+    scan = FakeScan([0.8])
+    quiet, printed = quiet_cores(scan, 0)
     quiet.wait("launch 1/4")
-    assert (look.seconds, printed) == ([], [])
+    assert (scan.seconds, printed) == ([], [])
 
 
 def test_where_the_kernel_counts_nothing_nobody_waits() -> None:
-    look = FakeLook([None])
-    quiet, _ = quiet_cores(look, 60)
+    scan = FakeScan([None])
+    quiet, _ = quiet_cores(scan, 60)
     quiet.wait("launch 1/4")
-    assert len(look.seconds) == 1
+    assert len(scan.seconds) == 1
 
 
 def test_every_launch_waits(tmp_path: Path) -> None:
-    look = FakeLook([0.0])
-    Simulated(tmp_path, look=look, wait_s=60.0, launches=3)
-    assert look.seconds == [1.0, 1.0, 1.0]
+    scan = FakeScan([0.0])
+    Simulated(tmp_path, scan=scan, wait_s=60.0, launches=3)
+    assert scan.seconds == [1.0, 1.0, 1.0]
 
 
 # What is said
@@ -148,31 +152,31 @@ def test_every_launch_waits(tmp_path: Path) -> None:
 
 def test_a_line_per_launch_counts_the_repeats_and_names_the_processes(tmp_path: Path) -> None:
     changes: dict[str, Script] = {"ortmodule": {"disturbed": {(1, 4): 0.5, (1, 5): 0.5, (2, 3): 0.5}}}
-    look = FakeLook([0.8])
-    run = Simulated(tmp_path, changes, look=look)
+    scan = FakeScan([0.8])
+    run = Simulated(tmp_path, changes, scan=scan)
     who = "since other processes had the cores: chrome (pid 123) 80 % of a core"
     assert [line for line in run.printed if "again" in line] == [
         f"launch 1/2: 2 blocks measured again, {who}",
         f"launch 2/2: 1 block measured again, {who}",
     ]
-    assert look.seconds == [0.3] * 3, "one looks only after a block that others spoiled"
+    assert scan.seconds == [0.3] * 3, "one looks only after a block that others spoiled"
 
 
 def test_blocks_spoiled_by_something_else_need_no_look(tmp_path: Path) -> None:
-    look = FakeLook([0.8])
-    run = Simulated(tmp_path, {"ortmodule": {"cpu_share": 1.5}}, look=look)
+    scan = FakeScan([0.8])
+    run = Simulated(tmp_path, {"ortmodule": {"cpu_share": 1.5}}, scan=scan)
     lines = [line for line in run.printed if "again" in line]
     assert [line.partition(": used ")[0] for line in lines] == [
         f"launch {launch}/2: ortmodule: 2 blocks measured again" for launch in (1, 2)
     ]
-    assert look.seconds == []
+    assert scan.seconds == []
 
 
 def test_the_largest_share_of_each_process_is_said() -> None:
     attempts = [block(attempt=attempt, other_cpu_seconds=(0.5, 0.5)) for attempt in (1, 2, 3, 4)]
-    takers = [Taker(name="cc1", pid=5, cores=cores) for cores in (0.2, 0.9, 0.4)]
+    competitors = [Competitor(name="cc1", pid=5, cores=cores) for cores in (0.2, 0.9, 0.4)]
     disturbed = record(blocks=tuple(attempts))
-    assert describe_repeats({"a": disturbed, "b": disturbed}, [*takers, MAKE, MAKE]) == [
+    assert describe_repeats({"a": disturbed, "b": disturbed}, [*competitors, MAKE, MAKE]) == [
         "6 blocks measured again, since other processes had the cores: cc1 (pid 5) 90 % of a core, make "
         "(pid 7) 25 % of a core",
         "2 blocks that other processes disturbed not measured again, since measure.repeats allows no more",
@@ -187,7 +191,7 @@ def test_the_largest_share_of_each_process_is_said() -> None:
 
 
 def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=4)
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=4)
     assert {row["launch"] for row in run.rows} == {"1"}
     sentence = run.failures[-1]
     assert sentence == (
@@ -202,7 +206,7 @@ def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(
 def test_what_others_spoiled_is_said_once_on_one_screen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=4)
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=4)
     capsys.readouterr()
     print_verdict(read_comparison(tmp_path / "results" / "m-cpux2.csv"))
     shown = capsys.readouterr().out
@@ -217,7 +221,7 @@ def test_what_others_spoiled_is_said_once_on_one_screen(
 
 
 def test_what_others_spoiled_for_every_backend_is_not_explained(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=4, explain=True)
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=4, explain=True)
     assert {row["status"] for row in run.rows} == {"invalid"}
     assert not (tmp_path / "results" / "m-cpux2.breakdown.csv").exists()
 
@@ -235,20 +239,20 @@ def test_resume_makes_the_launches_that_are_missing(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_if_only_some_backends_are_affected(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"ortmodule": ALWAYS}, look=FakeLook([0.8]), launches=3)
+    run = Simulated(tmp_path, {"ortmodule": ALWAYS}, scan=FakeScan([0.8]), launches=3)
     assert {row["launch"] for row in run.rows} == {"1", "2", "3"}
     assert not any("no more were made" in line for line in run.failures)
 
 
 def test_it_goes_on_if_most_rounds_could_be_measured_again(tmp_path: Path) -> None:
     once: Script = {"disturbed": {(1, nth): 0.5 for nth in (3, 4, 5)}}  # one of three rounds is lost
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, once), look=FakeLook([0.8]))
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, once), scan=FakeScan([0.8]))
     assert {row["launch"] for row in run.rows} == {"1", "2"}
     assert run.failures == []
 
 
 def test_the_last_launch_ends_as_ever(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), look=FakeLook([0.8]), launches=1)
+    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=1)
     assert not any("no more were made" in line for line in run.failures)
     assert run.failures == [f"invalid, and therefore not compared: {', '.join(BACKENDS)}"]
 
@@ -257,6 +261,6 @@ def test_added_launches_end_too(tmp_path: Path) -> None:
     spoiled: Script = {"disturbed": {(3, nth): 0.5 for nth in range(3, 40)}}
     changes = {name: dict(spoiled) for name in BACKENDS}
     changes["ortmodule"]["launches"] = {1: 1.5}
-    run = Simulated(tmp_path, changes, look=FakeLook([0.8]), until=0.001, most_launches=6)
+    run = Simulated(tmp_path, changes, scan=FakeScan([0.8]), until=0.001, most_launches=6)
     assert {row["launch"] for row in run.rows} == {"1", "2", "3"}
     assert "launch 3/3: other processes had the cores" in run.failures[-1]

@@ -183,7 +183,7 @@ def test_a_backend_whose_gradient_has_another_scale_is_not_timed(tmp_path: Path,
 
 
 WRONG = {"gradient words": 0.01}
-LOST = {"movement words": 1.0}
+LOST = {"weight update words": 1.0}
 
 
 def test_a_backend_that_loses_a_gradient_is_not_timed(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_backend_that_loses_an_update_is_not_timed_unless_its_optimizer_makes_
         backends={"ortmodule_zero1": {"sharding": "ddp", "optimizer": "adafactor"}},
     )
     assert [row["status"] for row in run.rows] == ["untimed", "diverged", "untimed"]
-    assert "the movement words in fp32 differs" in run.of("ortmodule")[0]["message"]
+    assert "the weight update words in fp32 differs" in run.of("ortmodule")[0]["message"]
 
 
 def test_in_16_bits_gradients_are_compared_in_fp32_too(tmp_path: Path) -> None:

@@ -110,12 +110,18 @@ def test_a_loss_may_hold_fall_or_rise_as_the_reference_s_does(losses: list[float
     assert check_losses(losses, losses, 1e-4) == 0
 
 
-NAMES = ("gradient b", "gradient c", "buffer running_var", "movement a", *(f"{kind} a" for kind in GRADIENTS))
+NAMES = (
+    "gradient b",
+    "gradient c",
+    "buffer running_var",
+    "weight update a",
+    *(f"{kind} a" for kind in GRADIENTS),
+)
 EXPECTED = dict.fromkeys(NAMES, ExpectedTensor(norm=1.0, noise=1e-6)) | {
     "gradient key.bias": ExpectedTensor(norm=1e-9, noise=1e-9),
     "gradient noisy": ExpectedTensor(norm=1.0, noise=0.01),
     "last gradient noisy": ExpectedTensor(norm=1.0, noise=0.01),
-    "movement noisy": ExpectedTensor(norm=1.0, noise=0.01),
+    "weight update noisy": ExpectedTensor(norm=1.0, noise=0.01),
     "gradient unused": ExpectedTensor(norm=0.0, noise=0.0),
 }
 
@@ -140,15 +146,15 @@ def test_one_of_the_last_step_may_be_off_by_what_a_single_relu_changes(kind: str
 
 
 def test_or_by_a_smaller_multiple_of_its_noise() -> None:
-    check({"movement noisy": 0.0099 * LATER_MULTIPLE})
-    with pytest.raises(LaunchFailed, match="the movement noisy in fp32"):
-        check({"movement noisy": 0.0101 * LATER_MULTIPLE})
+    check({"weight update noisy": 0.0099 * LATER_MULTIPLE})
+    with pytest.raises(LaunchFailed, match="the weight update noisy in fp32"):
+        check({"weight update noisy": 0.0101 * LATER_MULTIPLE})
 
 
 @pytest.mark.parametrize("noise", [0.5, 0.011, math.inf])
-@pytest.mark.parametrize("kind", ["gradient", "last gradient", "movement", "buffer"])
+@pytest.mark.parametrize("kind", ["gradient", "last gradient", "weight update", "buffer"])
 def test_a_lost_tensor_is_seen_however_large_its_noise(kind: str, noise: float) -> None:
-    kinds = ("gradient", "last gradient", "movement", "buffer")
+    kinds = ("gradient", "last gradient", "weight update", "buffer")
     expected = {f"{one} a": ExpectedTensor(norm=1.0, noise=noise) for one in kinds}
     (found,) = judge_tensors({f"{kind} a": 1.0}, expected, "fp32")
     assert found.share() > 1
@@ -158,30 +164,30 @@ def test_a_weight_with_a_gradient_of_noise_alone_may_move_anywhere() -> None:
     expected = {f"{kind} a": ExpectedTensor(norm=1.0, noise=1e-6) for kind in ("gradient", "last gradient")}
     expected |= {"gradient b": ExpectedTensor(norm=1e-8, noise=1e-8)}
     expected |= {"last gradient b": ExpectedTensor(norm=1e-8, noise=1e-8)}
-    expected |= {"movement b": ExpectedTensor(norm=1.0, noise=1.2)}
-    (found,) = judge_tensors({"movement b": 2.0}, expected, "fp32")
+    expected |= {"weight update b": ExpectedTensor(norm=1.0, noise=1.2)}
+    (found,) = judge_tensors({"weight update b": 2.0}, expected, "fp32")
     assert found.share() < 1
 
 
 def test_in_16_bits_a_lost_update_is_seen_and_a_rounded_one_is_not() -> None:
-    check({"movement a": 0.9 * COARSE_FLOOR}, {"movement a": 0.01})
-    with pytest.raises(LaunchFailed, match="movement a"):
-        check({"movement a": 1.0}, {"movement a": 0.01})
+    check({"weight update a": 0.9 * COARSE_FLOOR}, {"weight update a": 0.01})
+    with pytest.raises(LaunchFailed, match="weight update a"):
+        check({"weight update a": 1.0}, {"weight update a": 0.01})
 
 
 def test_another_update_than_adamw_s_is_judged_by_the_first_step_and_by_the_weights_direction() -> None:
-    ours = {"gradient a": 1e-6, "last gradient a": 0.1, "movement a": 1.0}
+    ours = {"gradient a": 1e-6, "last gradient a": 0.1, "weight update a": 1.0}
     found = judge_tensors(ours, EXPECTED, "fp32", same_update=False)
-    assert {one.tensor for one in found if one.share() <= 1} == {"gradient a", "movement a"}
-    with pytest.raises(LaunchFailed, match=r"the movement a in fp32 .* by 2 of it"):
-        check_tensors(judge_tensors({"movement a": 2.0}, EXPECTED, "fp32", same_update=False), "fp32")
+    assert {one.tensor for one in found if one.share() <= 1} == {"gradient a", "weight update a"}
+    with pytest.raises(LaunchFailed, match=r"the weight update a in fp32 .* by 2 of it"):
+        check_tensors(judge_tensors({"weight update a": 2.0}, EXPECTED, "fp32", same_update=False), "fp32")
 
 
 def test_where_adamw_s_steps_undo_each_other_another_update_may_move_as_far_as_they_could_have() -> None:
-    expected = EXPECTED | {"movement a": ExpectedTensor(norm=1.0, noise=1e-6, reach=5.0)}
-    (near,) = judge_tensors({"movement a": 2.3}, expected, "fp32", same_update=False)
-    (far,) = judge_tensors({"movement a": 2.6}, expected, "fp32", same_update=False)
-    (same,) = judge_tensors({"movement a": 2.3}, expected, "fp32")
+    expected = EXPECTED | {"weight update a": ExpectedTensor(norm=1.0, noise=1e-6, reach=5.0)}
+    (near,) = judge_tensors({"weight update a": 2.3}, expected, "fp32", same_update=False)
+    (far,) = judge_tensors({"weight update a": 2.6}, expected, "fp32", same_update=False)
+    (same,) = judge_tensors({"weight update a": 2.3}, expected, "fp32")
     assert near.share() < 1 < min(far.share(), same.share())
 
 
@@ -246,10 +252,10 @@ ATTENTION = {
     f"last gradient {VALUE}": ExpectedTensor(norm=3e-3, noise=3e-9),
     f"last gradient {OTHER}": ExpectedTensor(norm=1e-9, noise=1e-12),
     f"last gradient {KEY}": ExpectedTensor(norm=2.61e-11, noise=3.52e-11),
-    f"movement {VALUE}": ExpectedTensor(norm=8e-3, noise=1e-7),
-    f"movement {OTHER}": ExpectedTensor(norm=8e-3, noise=1e-7),
-    f"movement {KEY}": ExpectedTensor(norm=1e-5, noise=1e-5),
-    "movement head.bias": ExpectedTensor(norm=8e-3, noise=1e-7),
+    f"weight update {VALUE}": ExpectedTensor(norm=8e-3, noise=1e-7),
+    f"weight update {OTHER}": ExpectedTensor(norm=8e-3, noise=1e-7),
+    f"weight update {KEY}": ExpectedTensor(norm=1e-5, noise=1e-5),
+    "weight update head.bias": ExpectedTensor(norm=8e-3, noise=1e-7),
     "gradient head.bias": ExpectedTensor(norm=1e-9, noise=1e-15),
     "last gradient head.bias": ExpectedTensor(norm=1e-9, noise=1e-15),
 }
@@ -262,7 +268,7 @@ def check_attention(ours: dict[str, float], precision: str, own: float = 0.0) ->
 
 
 def test_what_an_attention_s_kernel_rounds_is_no_wrong_gradient_and_no_wrong_movement() -> None:
-    ours = {f"last gradient {KEY}": 1.674e-6, f"movement {KEY}": 8e-3}
+    ours = {f"last gradient {KEY}": 1.674e-6, f"weight update {KEY}": 8e-3}
     check_attention(ours, "bf16", own=5.85e-10)
 
 
@@ -279,22 +285,22 @@ def test_in_fp32_there_is_more_room_for_it_than_its_noise_leaves() -> None:
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", [VALUE, OTHER, "head.bias"])
 def test_an_update_that_is_lost_beside_it_is_seen(precision: str, name: str) -> None:
-    with pytest.raises(LaunchFailed, match=f"movement {name}"):
-        check_attention({f"movement {name}": 8e-3}, precision)
+    with pytest.raises(LaunchFailed, match=f"weight update {name}"):
+        check_attention({f"weight update {name}": 8e-3}, precision)
 
 
 def test_what_is_rounding_alone_moves_no_farther_than_its_peers() -> None:
     for error in (0.02, math.inf):
-        with pytest.raises(LaunchFailed, match=f"movement {KEY}"):
-            check_attention({f"movement {KEY}": error}, "bf16")
+        with pytest.raises(LaunchFailed, match=f"weight update {KEY}"):
+            check_attention({f"weight update {KEY}": error}, "bf16")
 
 
 def test_a_weight_without_any_gradient_decays_all_the_same() -> None:
     expected = {
         f"{kind} unused": ExpectedTensor(norm=0.0, noise=0.0) for kind in ("gradient", "last gradient")
     }
-    expected["movement unused"] = ExpectedTensor(norm=1e-3, noise=1e-9)
-    (found,) = judge_tensors({"movement unused": 1e-3}, expected, "bf16", {})
+    expected["weight update unused"] = ExpectedTensor(norm=1e-3, noise=1e-9)
+    (found,) = judge_tensors({"weight update unused": 1e-3}, expected, "bf16", {})
     assert found.share() > 1
 
 

@@ -24,7 +24,7 @@ from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.stages.stage import Pace
 from bench.results.side_files import BREAKDOWN
 from bench.setup import stacks
-from tests.support.comparisons import Resumable, Simulated, nobody_looks, rows_of
+from tests.support.comparisons import Resumable, Simulated, find_nobody, rows_of
 from tests.support.configs import BACKENDS, a_config
 from tests.support.factories import block, comparison, failed, record
 from tests.support.fakes import FakeGroup, Script, starter
@@ -50,7 +50,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         measuring,
         "Comparison",
         lambda config, stem, **given: Comparison(
-            config, stem, start_group=cast(Any, starter(scripts, [])), look=nobody_looks, **given
+            config, stem, start_group=cast(Any, starter(scripts, [])), scan=find_nobody, **given
         ),
     )
 

@@ -26,7 +26,7 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taker:
+class Competitor:
     """A process that takes `cores` cores."""
 
     name: str
@@ -39,17 +39,19 @@ class Taker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glance:
+class CoreScan:
     """What others did during a look at the cores."""
 
     taken_seconds: float | None  # CPU seconds that they had of the cores; None where the kernel has no count
-    takers: tuple[Taker, ...]  # the processes with the largest shares, as far as they can be seen from here
+    competitors: tuple[
+        Competitor, ...
+    ]  # the processes with the largest shares, as far as they can be seen from here
 
 
-Look = Callable[[float], Glance]  # looks for so many seconds
+Scan = Callable[[float], CoreScan]  # looks for so many seconds
 
 
-def look_at_others(cores: Collection[int], seconds: float) -> Glance:
+def scan_cores(cores: Collection[int], seconds: float) -> CoreScan:
     """Watch these cores for some seconds in which this process, and all that it has started, do nothing."""
     before, busy, own, start = read_processes(), core_time(cores), cpu_seconds(), time.monotonic()
     time.sleep(seconds)
@@ -57,35 +59,39 @@ def look_at_others(cores: Collection[int], seconds: float) -> Glance:
     now, own_now = core_time(cores), cpu_seconds()
     taken = None if now is None or busy is None else max(0.0, now.busy - busy.busy - (own_now - own))
     ours = own_processes()
-    takers = find_takers(
+    competitors = find_competitors(
         before, read_processes(), elapsed, lambda pid: pid in ours or _is_elsewhere(pid, cores)
     )
-    return Glance(taken_seconds=taken, takers=takers)
+    return CoreScan(taken_seconds=taken, competitors=competitors)
 
 
-def find_takers(
+def find_competitors(
     before: Mapping[Key, Process],
     after: Mapping[Key, Process],
     seconds: float,
     is_left_out: Callable[[int], bool],
-) -> tuple[Taker, ...]:
+) -> tuple[Competitor, ...]:
     """Return who took the largest shares in the seconds between two moments, the largest first.
 
     All processes are there at either moment; who is not there before has started since. `is_left_out` says
     whether a process, by its id, is none that takes the cores away.
     """
     earlier = {key: before[key].seconds if key in before else 0.0 for key in after}
-    takers = [
-        Taker(name=process.name, pid=key[0], cores=(process.seconds - earlier[key]) / seconds)
+    competitors = [
+        Competitor(name=process.name, pid=key[0], cores=(process.seconds - earlier[key]) / seconds)
         for key, process in after.items()
     ]
-    takers = [taker for taker in takers if taker.cores >= LEAST_SHARE and not is_left_out(taker.pid)]
-    return tuple(sorted(takers, key=lambda taker: -taker.cores)[:MOST_NAMED])
+    competitors = [
+        competitor
+        for competitor in competitors
+        if competitor.cores >= LEAST_SHARE and not is_left_out(competitor.pid)
+    ]
+    return tuple(sorted(competitors, key=lambda competitor: -competitor.cores)[:MOST_NAMED])
 
 
-def describe_takers(takers: Collection[Taker]) -> str:
+def describe_competitors(competitors: Collection[Competitor]) -> str:
     """Return `chrome (pid 123) 80 % of a core, make (pid 7) 20 % of a core`."""
-    return ", ".join(map(str, takers)) or "which ones cannot be seen from here"
+    return ", ".join(map(str, competitors)) or "which ones cannot be seen from here"
 
 
 def read_processes() -> dict[Key, Process]:

@@ -10,7 +10,7 @@ from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.launch.messages import A, BlockTimed, Build, Built, PhaseFigures, Request, TakeFirstStep, TimeBlock
 from bench.machine.telemetry.gpu_sampler import GpuSampler
-from bench.machine.telemetry.other_processes import Look, Taker
+from bench.machine.telemetry.other_processes import Competitor, Scan
 from bench.measure.groups.device_memory import DeviceMemory
 from bench.measure.plan.plans import ComparisonPlan, Launch
 from bench.measure.plan.schedule import steps_per_block
@@ -29,7 +29,7 @@ EQUAL_WARMUP_BLOCKS = 3
 MEASURED_PER_RANK = tuple(name for name in PhaseFigures.__struct_fields__ if name != "absent")
 """The fields of `Phase` that every rank's `PhaseFigures` holds under the same names."""
 
-LOOK_SECONDS = 0.3
+SCAN_SECONDS = 0.3
 """How long one looks for the processes that spoiled a block: the kernel counts in ticks of 0.01 s."""
 
 
@@ -41,14 +41,14 @@ class BlockTimer:
     sampler: GpuSampler  # of the devices
     memory: DeviceMemory  # theirs
     ledger: Ledger  # that gets the figures
-    look: Look  # at what other processes do on the cores, after a block that they spoiled
+    scan: Scan  # at what other processes do on the cores, after a block that they spoiled
 
     def __post_init__(self) -> None:
         self._measure = self.plan.config.measure
         # of each launch; None: until memory and speed are settled
         self.warmup_blocks = EQUAL_WARMUP_BLOCKS if self._measure.evaluate_every is not None else None
         # who had the cores just after blocks of this launch that others spoiled
-        self.takers: list[Taker] = []
+        self.competitors: list[Competitor] = []
         # of this launch, by backend the loss of every step; and whether steps draw random numbers
         self.losses: dict[str, list[float]] = {}
         self.are_random = False
@@ -174,7 +174,7 @@ class BlockTimer:
             if repeats >= self._measure.repeats:
                 return
             if contamination.cause == validity.OTHER_PROCESSES:
-                self.takers += self.look(LOOK_SECONDS).takers
+                self.competitors += self.scan(SCAN_SECONDS).competitors
 
     def _untimed_steps(self, last: WarmUp) -> int:
         """Steps that bring back context, clocks and caches, by the pace of the last block of the warm-up."""

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bench.machine.telemetry.other_processes import MOST_NAMED, Look, Taker, describe_takers
+from bench.machine.telemetry.other_processes import MOST_NAMED, Competitor, Scan, describe_competitors
 from bench.measure.record.progress import ProgressBar
 from bench.results.records import Record
 from bench.results.validity import OTHER_PROCESSES, Contamination, allowed_seconds, find_contamination
 
-LOOK_SECONDS = 1.0
+SCAN_SECONDS = 1.0
 
 
 @dataclass
@@ -18,7 +18,7 @@ class QuietCores:
 
     cores: int  # how many the ranks of this machine have
     wait_s: float  # with 0 nobody looks or waits
-    look: Look  # at what others do on these cores
+    scan: Scan  # at what others do on these cores
     bar: ProgressBar  # shows what is waited for
 
     def __post_init__(self) -> None:
@@ -26,43 +26,43 @@ class QuietCores:
 
     def wait(self, where: str) -> None:
         """Return as soon as others take no more than a block may lose, or when the time is used up."""
-        takers = self._find_takers() if self._left > 0 else None
-        if takers is None:
+        competitors = self._find_competitors() if self._left > 0 else None
+        if competitors is None:
             return
         left = f"waiting up to {max(0, self._left):.0f} s for other processes on the cores"
-        with self.bar.doing("wait", f"{where}: {left}: {takers}"):
-            while self._left > 0 and takers is not None:
-                takers = self._find_takers()
-        if takers is not None:
+        with self.bar.doing("wait", f"{where}: {left}: {competitors}"):
+            while self._left > 0 and competitors is not None:
+                competitors = self._find_competitors()
+        if competitors is not None:
             self.bar.print_line(
                 f"{where}: goes on after measure.wait_s={self.wait_s:g} seconds, although other processes "
-                f"still have the cores: {takers}"
+                f"still have the cores: {competitors}"
             )
 
-    def _find_takers(self) -> str | None:
-        """Look for a second: who takes the cores in words; None if they are quiet."""
-        seen = self.look(LOOK_SECONDS)
+    def _find_competitors(self) -> str | None:
+        """Scan for a second: who takes the cores in words; None if they are quiet."""
+        seen = self.scan(SCAN_SECONDS)
         if seen.taken_seconds is None or seen.taken_seconds <= allowed_seconds(
-            LOOK_SECONDS * self.cores, self.cores
+            SCAN_SECONDS * self.cores, self.cores
         ):
             return None
-        self._left -= LOOK_SECONDS
-        return describe_takers(seen.takers)
+        self._left -= SCAN_SECONDS
+        return describe_competitors(seen.competitors)
 
 
-def largest_takers(takers: Iterable[Taker]) -> list[Taker]:
+def largest_competitors(competitors: Iterable[Competitor]) -> list[Competitor]:
     """The largest share that was seen of each process, the largest first."""
-    by_share = sorted(takers, key=lambda taker: taker.cores)
-    largest = {taker.pid: taker for taker in by_share}
-    return sorted(largest.values(), key=lambda taker: -taker.cores)[:MOST_NAMED]
+    by_share = sorted(competitors, key=lambda competitor: competitor.cores)
+    largest = {competitor.pid: competitor for competitor in by_share}
+    return sorted(largest.values(), key=lambda competitor: -competitor.cores)[:MOST_NAMED]
 
 
-def describe_repeats(records: Mapping[str, Record], takers: Iterable[Taker]) -> list[str]:
+def describe_repeats(records: Mapping[str, Record], competitors: Iterable[Competitor]) -> list[str]:
     """What was measured again in a launch, and why: for all backends together where others disturbed them.
 
     Args:
         records: of the launch, by backend.
-        takers: the processes that were at work just after blocks that others spoiled.
+        competitors: the processes that were at work just after blocks that others spoiled.
     """
     lines, by_others, lost = [], 0, sum(map(lost_rounds, records.values()))
     for name, record in records.items():
@@ -72,7 +72,7 @@ def describe_repeats(records: Mapping[str, Record], takers: Iterable[Taker]) -> 
         if otherwise:
             lines.append(f"{name}: {_blocks(len(otherwise))} measured again: {otherwise[-1]}")
     if by_others:
-        who = describe_takers(largest_takers(takers))
+        who = describe_competitors(largest_competitors(competitors))
         lines.append(f"{_blocks(by_others)} measured again, since other processes had the cores: {who}")
     if lost:
         disturbed = f"{_blocks(lost)} that other processes disturbed"

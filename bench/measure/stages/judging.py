@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENTS, MOVEMENT, ExpectedTensor, ParityTrained
+from bench.launch.messages import BUFFER, GRADIENTS, WEIGHT_UPDATE, ExpectedTensor, ParityTrained
 from bench.measure.plan.plans import Tolerances
 from bench.results import arithmetic
 from bench.results.records import TensorVerdict
@@ -17,7 +17,7 @@ NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
 OWN_MULTIPLE = 10.0  # how many times more than the reference in the comparison's own precision it may be off
 FLOOR = 1e-4  # how far any tensor of the first step may be off, relative to it
 
-LATER_FLOORS = dict.fromkeys(GRADIENTS[1:], 0.015) | {MOVEMENT: 0.005}
+LATER_FLOORS = dict.fromkeys(GRADIENTS[1:], 0.015) | {WEIGHT_UPDATE: 0.005}
 """How far a tensor of a later step may be off: several times what a single ReLU changes that
 rounding switches on or off."""
 
@@ -38,7 +38,7 @@ module that changes its work after 12 steps jumps from 1e-7 to 2e-2.
 LEAST_SHARE = 0.1  # losses smaller than this share of the first step's count as that large
 
 ANOTHER_WAY = 1.5
-"""How far a movement may be off where the update is not AdamW's: the opposite one is off by 2.
+"""How far a weight update may be off where the update is not AdamW's: the opposite one is off by 2.
 
 Or by half of its `reach`, where AdamW's steps undo each other, or move few rows of an embedding: Adafactor
 moves the elements of a tensor by the learning rate in the root mean square, however few have a gradient.
@@ -53,8 +53,8 @@ What that leaves in the gradients of queries and keys is up to an eighth of this
 may be far larger than they are.
 """
 
-MOVEMENT_MULTIPLE = 2.0
-"""How many times the largest movement of its peers a weight may be off if its gradients are below that."""
+UPDATE_MULTIPLE = 2.0
+"""How many times the largest update of its peers a weight may be off if its gradients are below that."""
 
 LOST = 0.9
 """How far noise lets a tensor be off at most, relative to it: so a lost one is seen, if not noise alone."""
@@ -180,7 +180,7 @@ def judge_tensors(
     *,
     same_update: bool = True,
 ) -> list[TensorVerdict]:
-    """Compare gradients, buffers and movements with plain PyTorch's in fp32; the worst tensors first.
+    """Compare gradients, buffers and weight updates with plain PyTorch's in fp32; the worst tensors first.
 
     A tensor may be off by a multiple of what rounding changes in it, or of what the reference is off itself
     where that is more, as in 16 bits, or by what rounding leaves of the gradients beside it.
@@ -200,7 +200,7 @@ def judge_tensors(
         kind = _kind_of(name)
         multiple, floor = NOISE_MULTIPLE, BUFFER_TOLERANCE if kind == BUFFER else FLOOR
         if kind in LATER_FLOORS:
-            if not same_update and kind != MOVEMENT:
+            if not same_update and kind != WEIGHT_UPDATE:
                 continue
             multiple, floor = LATER_MULTIPLE, LATER_FLOORS[kind] if reference is None else COARSE_FLOOR
             floor = floor if same_update else ANOTHER_WAY
@@ -226,17 +226,17 @@ def _most_by_noise(expected: Mapping[str, ExpectedTensor]) -> dict[str, float]:
     return {
         name: LOST * expected[name].norm
         for name in known
-        if _kind_of(name) != MOVEMENT or known.issuperset(_gradients_of(name, expected))
+        if _kind_of(name) != WEIGHT_UPDATE or known.issuperset(_gradients_of(name, expected))
     }
 
 
-def _gradients_of(movement: str, expected: Mapping[str, ExpectedTensor]) -> list[str]:
-    gradients = (movement.replace(MOVEMENT, kind, 1) for kind in GRADIENTS)
+def _gradients_of(update: str, expected: Mapping[str, ExpectedTensor]) -> list[str]:
+    gradients = (update.replace(WEIGHT_UPDATE, kind, 1) for kind in GRADIENTS)
     return [gradient for gradient in gradients if gradient in expected]
 
 
 def _leftovers_of_rounding(expected: Mapping[str, ExpectedTensor], precision: str) -> dict[str, float]:
-    """How far rounding may leave gradients off, and movements whose gradients are smaller than that."""
+    """How far rounding may leave gradients off, and weight updates whose gradients are smaller than that."""
     largest: dict[tuple[str, ...], float] = {}
     for tensor, one in expected.items():
         largest[_peers_of(tensor)] = max(one.norm, largest.get(_peers_of(tensor), 0.0))
@@ -245,10 +245,10 @@ def _leftovers_of_rounding(expected: Mapping[str, ExpectedTensor], precision: st
         for tensor in expected
         if _kind_of(tensor) in GRADIENTS
     }
-    for tensor in [name for name in expected if _kind_of(name) == MOVEMENT]:
+    for tensor in [name for name in expected if _kind_of(name) == WEIGHT_UPDATE]:
         gradients = _gradients_of(tensor, expected)
         if max(expected[one].norm for one in gradients) < max(leftovers[one] for one in gradients):
-            leftovers[tensor] = MOVEMENT_MULTIPLE * largest[_peers_of(tensor)]
+            leftovers[tensor] = UPDATE_MULTIPLE * largest[_peers_of(tensor)]
     return leftovers
 
 

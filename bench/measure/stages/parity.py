@@ -136,7 +136,7 @@ class Parity(Stage):
                 yield check_series(name_losses(self.shared.batches, when), of[name], of[reference], tolerance)
 
     def _judge_tensors(self, name: str) -> dict[str, list[TensorVerdict]]:
-        """Compare gradients, buffers and movements, in every precision in which that can be judged.
+        """Compare gradients, buffers and weight updates, in every precision in which that can be judged.
 
         How far a tensor in 16 bits may be off is told by the reference in the same 16 bits. Where the
         reference has another precision, it is judged in fp32 alone, and beside that by its norm.

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from bench.errors import LaunchFailed, UserError
 from bench.launch.agents import keep_parents
-from bench.machine.telemetry.other_processes import describe_takers
-from bench.measure.groups.busy_cores import describe_repeats, largest_takers, lost_rounds
+from bench.machine.telemetry.other_processes import describe_competitors
+from bench.measure.groups.busy_cores import describe_repeats, largest_competitors, lost_rounds
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import Launch, timed
 from bench.measure.plan.schedule import (
@@ -171,10 +171,11 @@ class TimedLaunches(Stage):
             return False
         if made >= missing and not self._decide_on_another(made)[0]:
             return False
-        takers = largest_takers(self.shared.timer.takers)
+        competitors = largest_competitors(self.shared.timer.competitors)
         error = UserError(
             f"{self.shared.label(launch)}: other processes had the cores in the blocks of every backend, "
-            f"however often these were measured again ({describe_takers(takers)}), so that no more were made",
+            f"however often these were measured again ({describe_competitors(competitors)}), so that no more "
+            "were made",
             "end them, and go on with resume=true, which keeps what is measured",
         )
         self.shared.failures.note_incomplete(error)
@@ -195,7 +196,7 @@ class TimedLaunches(Stage):
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
         """Time these backends: side by side, or one after the other."""
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
-        self.shared.timer.takers.clear()
+        self.shared.timer.competitors.clear()
         self.shared.timer.losses.clear()
         self.shared.quiet.wait(where)
         order = alone = group_order(names, launch=launch.number)
@@ -207,7 +208,7 @@ class TimedLaunches(Stage):
             self._run_groups([name], launch, [order] * rounds)
         made = self.shared.ledger.records.items()
         records = {name: record for (number, name), record in made if number == launch.number}
-        for line in describe_repeats(records, self.shared.timer.takers):
+        for line in describe_repeats(records, self.shared.timer.competitors):
             self.shared.bar.print_line(f"{where}: {line}")
         self._later.compare(launch)
 

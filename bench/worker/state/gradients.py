@@ -25,7 +25,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from bench.launch import messages
-from bench.launch.messages import BUFFER, MOVEMENT, ExpectedTensor, ExpectedTensorsWritten
+from bench.launch.messages import BUFFER, WEIGHT_UPDATE, ExpectedTensor, ExpectedTensorsWritten
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers
 from bench.worker.sharding import Batch, gradients_of, trained, trained_by_name
@@ -46,7 +46,7 @@ UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
 
 
-NOT_ALWAYS_THERE = (BUFFER, MOVEMENT)
+NOT_ALWAYS_THERE = (BUFFER, WEIGHT_UPDATE)
 """Tensors that one side alone may have: constants, such as a mask that only one version of a model keeps, and
 weights without a gradient, which some optimizers let decay."""
 
@@ -64,7 +64,7 @@ class TensorReader:
         self.differences: dict[str, float] = {}  # L2 norms, by kind and name; rank 0's only
 
     def read(self, kind: str, named: NamedTensors) -> None:
-        """Compare tensors of a kind: gradients averaged over the ranks, or weights for their movement.
+        """Compare tensors of a kind: gradients averaged over the ranks, or weights for their updates.
 
         All ranks go through all of them, since each may have to be gathered.
         """
@@ -80,10 +80,10 @@ class TensorReader:
 
         def with_spread() -> Iterator[tuple[str, torch.Tensor]]:
             for name, tensor in named:
-                spread[f"{MOVEMENT} {name}"] = spread_over_ranks(tensor)
+                spread[f"{WEIGHT_UPDATE} {name}"] = spread_over_ranks(tensor)
                 yield name, tensor
 
-        self.read(MOVEMENT, with_spread())
+        self.read(WEIGHT_UPDATE, with_spread())
         for name in spread.keys() & self.differences.keys():
             self.differences[name] += spread[name]
 
@@ -143,7 +143,7 @@ def _compute(
             _together(partial(_check_order, model, steps[0][0], device), device)
             again = [[reverse(batch) for batch in step] for step in steps]
         _begin(model, spec, rank, device)
-        moved.read(MOVEMENT, trained_by_name(model))  # as far as weights are before the first step
+        moved.read(WEIGHT_UPDATE, trained_by_name(model))  # as far as weights are before the first step
         disturb(model.parameters(), seed=spec.seed)
         train(model, again, spec, device, disturbed)
         _together(partial(_check_noise, writer.differences, disturbed.differences), device)
@@ -151,11 +151,11 @@ def _compute(
     rounded = len(steps) * ROUNDING / 4
     norms = writer.differences | moved.differences
     far = len(steps) * spec.adam.lr
-    reach = {f"{MOVEMENT} {name}": far * math.sqrt(one.numel()) for name, one in trained_by_name(model)}
+    reach = {f"{WEIGHT_UPDATE} {name}": far * math.sqrt(one.numel()) for name, one in trained_by_name(model)}
     return {
         name: ExpectedTensor(
             norm=norms[name],
-            noise=max(noise, rounded * writer.differences[name] if name.startswith(MOVEMENT) else 0.0),
+            noise=max(noise, rounded * writer.differences[name] if name.startswith(WEIGHT_UPDATE) else 0.0),
             reach=reach.get(name, 0.0),
         )
         for name, noise in disturbed.differences.items()
@@ -211,7 +211,7 @@ def train(
         _together(optimizer.step, device)
         optimizer.zero_grad()
     weights = (one for one in trained_by_name(model) if one[0] not in without)
-    _together(partial(reader.read, MOVEMENT, weights), device)
+    _together(partial(reader.read, WEIGHT_UPDATE, weights), device)
 
 
 def run_pass(model: torch.nn.Module, micro_batches: Sequence[Batch], device: torch.device) -> None:
