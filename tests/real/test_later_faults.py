@@ -177,9 +177,9 @@ def _one_rank() -> Iterator[None]:
 
 def configured(folder: Path, model: Model | None = None, **measure: Any) -> Config:
     eager = Backend(engine="eager", optimizer="adamw", sharding="ddp")
-    config = a_config(
-        folder, model=model, parity_steps=STEPS, parity_tolerance=1e-4, block_seconds=0.1, **measure
-    )
+    # Blocks of a number of steps, and not of seconds, of which a busy machine makes few steps.
+    blocks = {"block_seconds": 0.01, "min_steps": 20}
+    config = a_config(folder, model=model, parity_steps=STEPS, parity_tolerance=1e-4, **blocks, **measure)
     return replace(
         config,
         backends={"pytorch": eager, "faulty": eager},

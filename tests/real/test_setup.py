@@ -17,7 +17,7 @@ import sysconfig
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,43 +34,14 @@ from bench.setup.install import set_up
 from bench.setup.interpreter import find_or_bring_python, look_for_python
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
 from bench.setup.recipes import CUDA_HOME, STACKS, Stack
-from bench.setup.stage import SetupStage, pending
+from bench.setup.stage import pending
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
 from tests.support.fake_programs import write_nvidia_smi, write_program
+from tests.support.setting_up import VERSION, ran, shell, stack_of, stack_that_makes
 
 pytestmark = pytest.mark.once
 
 HANGS = 300  # seconds after which nothing more is expected; a busy machine needs some
-VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def shell(name: str, script: str, **more: Any) -> SetupStage:
-    """A stage that notes in the file `ran` that it ran, then does what `script` says."""
-    command = ("sh", "-ec", f"echo {name} >> ran; {script}")
-    return SetupStage(name=name, commands=(command,), **more)
-
-
-def stack_of(*stages: SetupStage, **more: Any) -> Stack:
-    """A stack of these stages, each of which comes after the one before it unless it says something else."""
-    linked = tuple(
-        stage if stage.after or not place else dataclasses.replace(stage, after=(stages[place - 1].name,))
-        for place, stage in enumerate(stages)
-    )
-    return stack_that_makes(lambda *_: linked, **more)
-
-
-def stack_that_makes(stages: Callable[[Path, Path, Choice], tuple[SetupStage, ...]], **more: Any) -> Stack:
-    """The default stack, of other stages."""
-    pythons: dict[str, tuple[str, ...]] = dict.fromkeys(DEVICES, (VERSION,))
-    return dataclasses.replace(STACKS["ort"], pythons=pythons, stages=stages, **more)
-
-
-def ran(checkout: Path) -> list[str]:
-    """Return the names of the stages that ran since the last call."""
-    try:
-        return (checkout / "ran").read_text().split()
-    finally:
-        (checkout / "ran").write_text("")
 
 
 @pytest.fixture
