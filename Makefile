@@ -29,6 +29,11 @@ $(foreach name,$(filter-out $(KNOWN),$(GIVEN)),\
 ifeq ($(filter ort modern,$(STACK)),)
 $(error STACK=$(STACK) is not a stack; choose ort or modern)
 endif
+$(if $(MODEL),$(if $(filter-out bench sweep reproduce methods advise scale matrix gpu-campaign,$(MAKECMDGOALS)),\
+	$(error `make $(MAKECMDGOALS)` does not read MODEL=; leave it out)))
+$(if $(GPUS),$(if $(filter-out bench sweep reproduce,$(MAKECMDGOALS)),\
+	$(error `make $(MAKECMDGOALS)` does not read GPUS=; write ARGS="device=cuda device.world_size=$(GPUS)")))
+$(if $(NEW),$(if $(BASE),,$(error NEW= needs BASE=, which it is compared with)))
 ifneq ($(filter node,$(MAKECMDGOALS)),)
 $(if $(COORDINATOR),,$(error `make node` needs COORDINATOR=host:port, which is what the coordinator was given as \
 	device.rdzv_endpoint, such as COORDINATOR=10.0.0.1:29400))
@@ -99,7 +104,7 @@ matrix: setup ## find out which backend trains which model on this machine, in m
 
 gpu-campaign: setup ## measure large models on a GPU, in about three hours
 ## the same command goes on where it was stopped, as by timeout -s INT 9m
-	$(VENV)/bin/python -m bench.studies.sweeps gpu-campaign $(ARGS)
+	$(VENV)/bin/python -m bench.studies.sweeps gpu-campaign $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
 	$(VENV)/bin/python -m bench.cluster.node_agent $(COORDINATOR) $(ARGS)

@@ -172,3 +172,20 @@ def test_the_command_refuses_without_a_traceback() -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("model=bort does not exist; choose from: bart-large, ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["bench", "PRECISION=bf16"], 'Hydra overrides go into ARGS="PRECISION=bf16"'),
+        (["claims", "MODEL=gpt2"], "`make claims` does not read MODEL=; leave it out"),
+        (["advise", "GPUS=2"], 'write ARGS="device=cuda device.world_size=2"'),
+        (["compare", "NEW=results"], "NEW= needs BASE=, which it is compared with"),
+    ],
+)
+def test_make_refuses_a_variable_that_would_be_ignored(words: list[str], sentence: str) -> None:
+    done = subprocess.run(
+        ["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert sentence in done.stderr
