@@ -12,6 +12,9 @@ from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
 from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
 
+SAME_PEAK = 0.02
+"""A peak within so much of another's, as a share of it, is the same: peaks have no interval."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonResults:

@@ -13,8 +13,7 @@ RENDERED = Path("rendered")
 
 REPRODUCED = "reproduce"
 OTHERS = ("bench",)
-EVIDENCE = ("methods", "claims")
-"""Studies of a machine: what its page answers from first, what else it shows, what is for claims alone."""
+"""Folders of a machine's results: what its page answers from first, and what else it shows."""
 
 
 def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], Sequence[str]]:

@@ -1,4 +1,4 @@
-"""What others published, as data with its source (claims.csv). Never mixed with our own."""
+"""What others published, as data with its source (published.csv). Never mixed with our own."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +12,7 @@ BLOG_LOWEST = 1.39
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One line of claims.csv."""
+    """One line of published.csv."""
 
     id: str  # names the test
     source: str  # who said it
@@ -24,6 +24,6 @@ class Claim:
 
 @cache
 def read_claims() -> tuple[Claim, ...]:
-    """The lines of claims.csv, in its order."""
-    rows = pd.read_csv(Path(__file__).with_name("claims.csv"), dtype=str, keep_default_na=False)
+    """The lines of published.csv, in its order."""
+    rows = pd.read_csv(Path(__file__).with_suffix(".csv"), dtype=str, keep_default_na=False)
     return tuple(Claim(**row) for row in rows.to_dict("records"))  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from bench.report.content.blocks import (
     text_column,
     with_code,
 )
-from bench.report.content.claims import JudgedClaim, evidence_lines, verdict_words
+from bench.studies.claims.judge import JudgedClaim, evidence_lines, verdict_words
 
 ABOUT = (
     "A verdict speaks of the comparisons that are named below the table and of nothing else: miniatures on a "

@@ -3,17 +3,18 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.analysis.machines import FEWEST, SameComparison, group_by_kind
+from bench.analysis.hosts import FEWEST, HostSpread, SameComparison, group_by_kind
 from bench.report.content.blocks import Picture
 from bench.report.figures import style
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
 from bench.report.figures.style import bar_entry, interval_entry
-from bench.report.pages.machines import title_of
 from bench.report.words.formatting import TIMES, ratio_and_interval
+from bench.studies.machines.page import title_of
+from bench.studies.machines.spread import compare_backends
 
 
-def draw_machines(groups: Sequence[SameComparison], path: Path) -> list[Picture]:
+def draw_machines(groups: Sequence[SameComparison], hosts: HostSpread, path: Path) -> list[Picture]:
     """Draw the comparison of most machines, of at least three, and the same with another path of MKL."""
     title, panels = "", {}
     for same in sorted(groups, key=lambda same: -len(same.machines)):
@@ -24,14 +25,14 @@ def draw_machines(groups: Sequence[SameComparison], path: Path) -> list[Picture]
     if not panels:
         return []
     picture = Picture(path, f"{title}: training speed relative to PyTorch")
-    write_figure(path, lambda: draw_rows(_chart(picture.caption, panels)))
+    write_figure(path, lambda: draw_rows(_chart(picture.caption, panels, hosts)))
     return [picture]
 
 
-def _chart(title: str, panels: Mapping[str, SameComparison]) -> RowChart:
-    names = {each.backend for same in panels.values() for each in same.backends}
+def _chart(title: str, panels: Mapping[str, SameComparison], hosts: HostSpread) -> RowChart:
+    names = {name for same in panels.values() for name in same.launches}
     looks = style.looks(sorted(names, key=lambda name: (name.startswith("ort"), name)))
-    groups = {heading: _groups(same, looks) for heading, same in panels.items()}
+    groups = {heading: _groups(same, hosts, looks) for heading, same in panels.items()}
     rows = [row for several in groups.values() for group in several for row in group.rows]
     ends = [end for row in rows for end in row.interval or ()]
     return RowChart(
@@ -47,11 +48,11 @@ def _chart(title: str, panels: Mapping[str, SameComparison]) -> RowChart:
     )
 
 
-def _groups(same: SameComparison, looks: Mapping[str, style.Look]) -> list[RowGroup]:
+def _groups(same: SameComparison, hosts: HostSpread, looks: Mapping[str, style.Look]) -> list[RowGroup]:
     """The rows of each kind of machine: of several hosts their mean."""
-    groups = []
+    groups, backends = [], compare_backends(same, hosts)
     for first, *others in group_by_kind(same.machines):
-        found = {each.backend: (each.kinds if others else each.speedups).get(first) for each in same.backends}
+        found = {each.backend: (each.kinds if others else each.speedups).get(first) for each in backends}
         rows = [
             Row(bars=[Bar(1, one.ratio, looks[name])], interval=ends_of(one), beside=ratio_and_interval(one))
             for name in looks

@@ -6,8 +6,7 @@ from functools import partial
 from itertools import permutations
 from math import inf, nextafter
 
-from bench.analysis.methods import NOTEWORTHY
-from bench.analysis.reference import BLOG_LOWEST
+from bench.analysis.comparison_results import SAME_PEAK
 from bench.config.choices import IN_16_BITS_ALONE, SIXTEEN_BITS
 from bench.report.content.backend_columns import what_runs
 from bench.report.content.collection import ReportedComparison
@@ -18,6 +17,7 @@ from bench.results.prediction import FP32_BYTES
 from bench.statistics.comparability import CHOICES
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import PYTORCH, BackendSummary
+from bench.studies.claims.published import BLOG_LOWEST
 
 CHECKPOINTED = (0.7, 0.9)
 """Throughput with gradient checkpointing over that without, which the guide says is "about 20 %" lower."""
@@ -242,7 +242,7 @@ def _less_memory(
     old, new = before.peak_mib, after.peak_mib
     if old is not None and new is not None:
         words = f"its peak memory goes from {number(old)} to {number(new)} MiB"
-        holds = None if abs(new / old - 1) <= NOTEWORTHY else new < old
+        holds = None if abs(new / old - 1) <= SAME_PEAK else new < old
         yield ClaimAnswer(holds=holds, comparison=comparison, words=words)
 
 

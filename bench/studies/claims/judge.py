@@ -1,12 +1,11 @@
-"""The published claims of bench/analysis/reference/claims.csv, judged by what was measured."""
+"""The published claims of published.csv, judged by what was measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.analysis import reference
-from bench.analysis.reference import Claim
-from bench.report.content.claim_tests import TESTS, ClaimAnswer
 from bench.report.content.collection import ReportedComparison
+from bench.studies.claims.claim_tests import TESTS, ClaimAnswer
+from bench.studies.claims.published import Claim, read_claims
 
 REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
 
@@ -31,7 +30,7 @@ class JudgedClaim:
 
 def judge_claims(comparisons: Sequence[ReportedComparison]) -> list[JudgedClaim]:
     """Every claim judged, in the order of the file."""
-    return [_judge(claim, [*TESTS[claim.id](comparisons)]) for claim in reference.read_claims()]
+    return [_judge(claim, [*TESTS[claim.id](comparisons)]) for claim in read_claims()]
 
 
 def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:

@@ -3,14 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.analysis.methods import (
-    BRING_A_LIBRARY,
-    SAVES,
-    ChangedChoice,
-    Method,
-    MethodsStudy,
-    find_methods,
-)
 from bench.config.choices import OTHER_UPDATES
 from bench.report.content.backend_columns import PEAKS
 from bench.report.content.blocks import (
@@ -30,6 +22,14 @@ from bench.report.content.shardings import name_sharding
 from bench.report.words import describe
 from bench.report.words.formatting import MISSING, TIMES, number, ratio, ratio_and_interval, small
 from bench.statistics.table_values import distinct_text
+from bench.studies.methods.effects import (
+    BRING_A_LIBRARY,
+    SAVES,
+    ChangedChoice,
+    Method,
+    MethodsStudy,
+    find_methods,
+)
 
 _WORDS = {
     ("optimizer", "adamw_fused"): "fused AdamW",

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bench.analysis.methods import Method, MethodsStudy, find_methods
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
 from bench.report.figures.style import bar_entry, interval_entry
-from bench.report.pages.methods import figure_stem, figure_title, name_method
 from bench.report.words.formatting import TIMES, ratio
+from bench.studies.methods.effects import Method, MethodsStudy, find_methods
+from bench.studies.methods.page import figure_stem, figure_title, name_method
 
 SPEED, MEMORY = ("#0072B2", ""), ("#E69F00", "///")
 

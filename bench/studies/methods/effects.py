@@ -4,13 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.comparison_results import SAME_PEAK, ComparisonResults
 from bench.statistics.comparability import CHOICES
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
-
-NOTEWORTHY = 0.02
-"""A peak within so much of the reference's, as a share of it, is the same: peaks have no interval."""
 
 ORDER = ("optimizer", *(choice for choice in CHOICES if choice != "optimizer"))
 """The choices of a backend, in the order in which methods are shown."""
@@ -50,7 +47,7 @@ class Method:
         """One of `SAVES`, `COSTS` and `SAME`; None if the peak is not known."""
         if self.memory_ratio is None:
             return None
-        if abs(self.memory_ratio - 1) <= NOTEWORTHY:
+        if abs(self.memory_ratio - 1) <= SAME_PEAK:
             return SAME
         return SAVES if self.memory_ratio < 1 else COSTS
 

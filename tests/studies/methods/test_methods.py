@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.methods import MethodsStudy, find_methods
 from bench.config.compose import compose
-from bench.config.identity import measured_settings
-from bench.errors import UserError
-from bench.report.build import write_methods
-from bench.report.content.claims import judge_claims
 from bench.report.content.collection import ReportedComparison
-from bench.report.figures.methods import OTHERS, UNBEATEN
-from bench.report.pages.methods import answer_about_methods, name_method
+from bench.report.content.study_pages import write_page
+from bench.report.files import files_of
 from bench.results.records import Record, Workload
+from bench.studies.methods.effects import MethodsStudy, find_methods
+from bench.studies.methods.figure import OTHERS, UNBEATEN
+from bench.studies.methods.page import answer_about_methods, name_method
+from bench.studies.methods.pages import PAGE
 from tests.support.factories import MIB, block, failed, record, workload
 from tests.support.reports import svg_texts
 from tests.support.result_files import table_of_records
@@ -159,9 +158,9 @@ def test_the_page_has_a_row_for_every_method_and_its_figure_all_numbers(tmp_path
     folder = tmp_path / "methods"
     folder.mkdir()
     guided().rows.to_csv(folder / "bert-tiny-cpux2.csv", index=False)
-    written, refused = write_methods(folder, tmp_path / "reports")
+    written, refused = write_page(PAGE, files_of(folder), tmp_path / "reports")
     assert refused == []
-    page, figure = written
+    page, figure = written.files
     text = page.read_text()
     for words in (
         "fused AdamW",
@@ -188,24 +187,11 @@ def test_what_lies_beyond_the_axis_is_cut_there_and_has_its_number(tmp_path: Pat
     slow = launches("pytorch_fp16", 40.0, 400, precision="fp16")
     rows = results(launches("pytorch", 2.0, 400), launches("pytorch_fused", 1.6, 390), slow).rows
     rows.to_csv(folder / "bert-tiny-cpux2.csv", index=False)
-    (_, figure), _ = write_methods(folder, tmp_path / "reports")
+    written, _ = write_page(PAGE, files_of(folder), tmp_path / "reports")
+    _, figure = written.files
     texts = svg_texts(figure)
     assert "0.050×" in texts
     assert "0.1" not in texts, "the axis ends before"
-
-
-def test_claims_are_tested_within_a_comparison_of_methods() -> None:
-    verdicts = {finding.claim.id: finding.verdict for finding in judge_claims([guided()])}
-    assert verdicts["accumulation-slows"] == "partly", "slower, and 1 MiB is no difference of peaks"
-    assert verdicts["checkpointing-20"] == "reproduced", "0.8 times the speed, half the memory"
-    assert verdicts["adafactor-4-bytes"] == "contradicted", "0.005 bytes"
-    eight_bits = launches("pytorch_8bit", 2.0, 300, state=2100, optimizer="adamw_8bit_bitsandbytes")
-    found = judge_claims([results(launches("pytorch", 2.0, 400), eight_bits)])
-    assert {one.claim.id: one.verdict for one in found}["adam8bit-2-bytes"] == "reproduced"
-
-
-TEXTS = ("data=hf", "data.path=texts", "data.processor=words")
-"""A dataset, which need not be there for a backend to be refused."""
 
 
 def test_the_experiment_has_every_method_of_a_cpu() -> None:
@@ -218,41 +204,3 @@ def test_the_experiment_has_every_method_of_a_cpu() -> None:
         if dataclasses.replace(backend) != config.backends["pytorch"]
     }
     assert different == {*config.backends} - {"pytorch"}, "each changes something"
-
-
-def test_a_backend_that_leaves_all_to_its_comparison_is_the_same_as_before_it_could_choose() -> None:
-    config = compose(["device=cpu", "backend=[pytorch,pytorch_bf16]"])
-    settings = measured_settings(config)["backends"]
-    assert "precision" not in settings["pytorch"]
-    assert settings["pytorch_bf16"]["precision"] == "bf16"
-
-
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (
-            ["backend=[pytorch,pytorch_workers]"],
-            "workers has no effect with data=synthetic, whose batches lie ready",
-        ),
-        (
-            ["backend=[pytorch,pytorch_workers]", *TEXTS, "backends.pytorch_workers.workers=-1"],
-            "must be at least 0",
-        ),
-        (
-            ["backend=[pytorch,pytorch_unpinned]", *TEXTS],
-            "pinned_memory is of batches that a GPU reads; leave it out",
-        ),
-        (
-            ["backends.pytorch_accumulation.accumulate=3"],
-            "does not divide micro_batch=8; choose micro_batch=9",
-        ),
-        (["backends.pytorch_accumulation.accumulate=0"], "must be at least 1"),
-        (["measure.batch=max", "device.memory_limit_gib=4"], "and measure.batch=max changes it"),
-        (["backends.pytorch_accumulation.precision=fp8"], "precision=fp8 is not known; choose one of"),
-        (["backends.pytorch_accumulation.precision=tf32"], "exists on CUDA devices only"),
-    ],
-)
-def test_what_a_backend_cannot_have_is_refused_in_a_sentence(overrides: list[str], words: str) -> None:
-    with pytest.raises(UserError) as caught:
-        compose(["device=cpu", "model=bert-mini", "backend=[pytorch,pytorch_accumulation]", *overrides])
-    assert words in str(caught.value)

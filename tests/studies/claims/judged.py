@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bench.report.content.claims import JudgedClaim, judge_claims
 from bench.report.content.collection import ReportedComparison
 from bench.results.records import Record
+from bench.studies.claims.judge import JudgedClaim, judge_claims
 from tests.support.factories import MIB, block, comparison, record, workload
 from tests.support.result_files import table_of_records
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from bench.report.build import write_claims
-from bench.report.content.claims import evidence_lines, judge_claims, verdict_words
 from bench.report.content.collection import ReportedComparison
+from bench.report.content.study_pages import write_page
+from bench.report.files import files_of
 from bench.results import csv_files
 from bench.results.records import Record
-from tests.support.claims import finding, launches_of, ort, verdicts
+from bench.studies.claims.judge import evidence_lines, judge_claims, verdict_words
+from bench.studies.claims.pages import PAGE
+from tests.studies.claims.judged import finding, launches_of, ort, verdicts
 from tests.support.factories import ENVIRONMENT, MIB, comparison, record, with_environment, workload
 from tests.support.git import committed
 from tests.support.result_files import write_records
@@ -242,12 +244,12 @@ def test_the_committed_results_can_be_checked() -> None:
 
 def test_a_study_of_claims_has_a_page_of_verdicts_and_evidence(tmp_path: Path) -> None:
     write_records(tmp_path / "claims" / "bert-tiny-cpux2.csv", ort(1.6))
-    (page,), refused = write_claims(tmp_path / "claims", tmp_path)
+    written, refused = write_page(PAGE, files_of(tmp_path / "claims"), tmp_path)
     assert not refused
-    words = page.read_text(encoding="utf-8")
+    words = written.files[0].read_text(encoding="utf-8")
     assert "| ORT training gives more than 1.5x speed-up | onnxruntime.ai | holds here, on a CPU |" in words
     assert "1.600× [" in words.partition("<summary>ORT training gives more than 1.5x speed-up")[2]
-    assert write_claims(tmp_path / "empty", tmp_path) == ([], [])
+    assert write_page(PAGE, [], tmp_path)[0].files == ()
 
 
 def loaders(ratio: float, before: str, after: str, **changes: Any) -> list[Record]:
@@ -332,3 +334,20 @@ def test_the_words_say_how_many_comparisons_could_tell() -> None:
         told = verdict_words(finding("ort-1.5x", ort(ratio), open_, elsewhere))
         assert told == f"{verb} in 1 of 3 comparisons, on a CPU; the rest cannot tell"
     assert verdict_words(finding("ort-1.5x", ort(1.7), ort(1.1), open_)) == "holds in part, on a CPU"
+
+
+def test_claims_are_tested_within_a_comparison_of_methods() -> None:
+    parameters = {"trainable_parameters": 1000}
+
+    def states(backend: str, size: int, optimizer: str = "adamw") -> list[Record]:
+        made = launches_of(backend, 2.0, 400, **parameters)
+        return [
+            dataclasses.replace(one, optimizer_state_bytes=(size, size), optimizer=optimizer) for one in made
+        ]
+
+    plain, adafactor = states("pytorch", 8000), states("pytorch_adafactor", 5, "adafactor")
+    eight_bits = states("pytorch_8bit", 2100, "adamw_8bit_bitsandbytes")
+    found = verdicts([*plain, *adafactor, *eight_bits])
+    assert found["adamw-8-bytes"] == "reproduced"
+    assert found["adafactor-4-bytes"] == "contradicted", "0.005 bytes"
+    assert found["adam8bit-2-bytes"] == "reproduced"
