@@ -9,6 +9,8 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
 | `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
 | `section.py` | `make_blocks`: what a page says further of a `ReportedComparison` |
+| `figures.py` | `planned_figures`: pictures of a machine's page, of the families of its comparisons |
+| `commands.py` | `COMMANDS` of `python -m bench.report`: of `content.study_commands.StudyCommand` |
 | `pages.py` | `PAGE`: a `bench.report.content.study_pages.StudyPage`, which is made of many comparisons |
 
 The core finds folders and imports by these names; without the folder there is no such study.

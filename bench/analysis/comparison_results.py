@@ -69,6 +69,11 @@ class ComparisonResults:
         return not (threads_held and allocator_held)
 
     @cached_property
+    def is_timed(self) -> bool:
+        """Whether it was not about parity alone."""
+        return {summary.status for summary in self.summaries} != {"untimed"}
+
+    @cached_property
     def on_cpu(self) -> bool:
         """Whether it ran on a CPU."""
         return distinct_text(self.rows, "device") == "cpu"

@@ -27,6 +27,7 @@ from bench.report.words.formatting import plural
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
+from bench.study import load_parts
 
 PAGE, HTML, SUMMARY = "index.md", "index.html", "summary.csv"
 
@@ -108,11 +109,11 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     comparisons = dict(zip(names, families, strict=True))
     if not (everything.comparisons or links):
         return Rendered(written=[], refused=everything.refused, comparisons=comparisons)
-    from bench.report.figures import models, plan  # matplotlib: 1 s that tables need not pay
+    from bench.report.figures import plan  # matplotlib: 1 s that tables need not pay
 
     drawn = Collection(comparisons=next(filter(None, reversed(shown)), []))
     planned = [
-        *models.planned_figures(models.figure_sets(shown), out_dir),
+        *chain.from_iterable(part.planned_figures(shown, out_dir) for part in load_parts("figures").values()),
         *plan.planned_figures(drawn, out_dir),
     ]
     for _, write in planned:

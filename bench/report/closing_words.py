@@ -18,6 +18,7 @@ from bench.config.schema import Config
 from bench.errors import PASSED
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import answer_about_target, certain_parts, group_notes
+from bench.report.content.study_commands import suggest_figure
 from bench.report.pages.comparison import render_terminal
 from bench.report.words.formatting import TIMES, as_sentence, short_ratio
 from bench.results.validity import OTHER_PROCESSES
@@ -119,6 +120,5 @@ def suggest(
     if any(summary.speedup for summary in comparison.others):
         if not profiled:
             return shlex.join([this_python(), "-m", "bench.why", str(results)]), "says where the time goes"
-        figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
-        return shlex.join(figure), "draw it"
+        return suggest_figure(results), "draw it"
     return "", ""

@@ -255,7 +255,7 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
 ) -> None:
     one = reported({"pytorch": [FALLING, ABOVE], "ortmodule": [FALLING, SLOWER_FALLING]})
     planned = plan.planned_figures(Collection(comparisons=[one]), tmp_path)
-    (write,) = [write for figure, write in planned if figure.kind == "converge"]
+    (write,) = [write for figure, write in planned if figure.path.name == "converge-m.svg"]
     write()
     texts = " ".join(svg_texts(tmp_path / "converge-m.svg"))
     for words in ("Held-out loss against time", "pytorch", "ortmodule", "seconds of training"):
@@ -263,7 +263,7 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
     assert not recwarn.list
     without = ReportedComparison(stem="m", rows=rows_of("pytorch", "ortmodule"))
     planned = plan.planned_figures(Collection(comparisons=[without]), tmp_path)
-    assert "converge" not in [figure.kind for figure, _ in planned]
+    assert "converge-m.svg" not in [figure.path.name for figure, _ in planned]
 
 
 def test_the_thick_line_is_the_median_over_launches() -> None:

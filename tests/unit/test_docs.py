@@ -15,7 +15,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from bench.config.choices import CONF
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.report.__main__ import main as report
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import read_comparison
 from tests.support.pages import (
@@ -29,7 +28,6 @@ from tests.support.pages import (
     links,
     text_of,
 )
-from tests.support.reports import svg_texts
 
 pytestmark = pytest.mark.once
 
@@ -273,21 +271,6 @@ def test_the_end_of_make_bench_on_a_page_is_what_it_prints(
     (block,) = re.findall(r"^```\n(Faster than .*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
     for line in filter(None, block.splitlines()):
         assert line in printed, line
-
-
-def test_the_tutorials_figure_and_table_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "results").symlink_to(ROOT / "results")
-    monkeypatch.chdir(tmp_path)
-    lines = text_of("docs/tutorial.md").replace("\\\n", "").splitlines()
-    figure, table = (line.split()[3:] for line in lines if line.startswith("python -m bench.report "))
-    for words in (figure, table, [word.replace(".pdf", ".svg") for word in figure]):
-        assert report(words) == 0
-        assert (tmp_path / words[words.index("--out") + 1]).stat().st_size > 500
-    caption, *_ = re.findall("^Caption: .*", capsys.readouterr().out, re.MULTILINE)
-    assert f"> {caption}\n" in text_of("docs/tutorial.md")
-    assert svg_texts(tmp_path / "own-gpt.svg") == svg_texts(ROOT / "docs" / "examples" / "own-gpt.svg")
 
 
 MEASURED = re.compile(r"\b(\d\.\d{3})×? \[(\d\.\d{3}), (\d\.\d{3})\]")

@@ -37,17 +37,6 @@ def test_a_folder_without_results_is_one_sentence_and_status_2(
     assert "holds no results file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", [["table"], ["figure", "--out", "x.svg"]])
-def test_results_that_cannot_be_read_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str]
-) -> None:
-    (tmp_path / "half.csv").write_text("half")
-    assert command.main([*given, str(tmp_path / "nosuch"), str(tmp_path / "half.csv")]) == 2
-    error = capsys.readouterr().err
-    assert "nosuch cannot be read (no such file or directory)" in error
-    assert "half.csv is damaged" in error
-
-
 def test_every_row_links_to_its_comparison_and_those_of_the_same_workload_are_told_apart(
     tmp_path: Path,
 ) -> None:

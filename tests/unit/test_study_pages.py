@@ -1,11 +1,19 @@
-"""Pages that studies make of many comparisons: what they are given, and where they are linked."""
+"""What studies make of many comparisons: pages, figures beside a machine's answer, commands."""
 
+import argparse
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bench.report import __main__ as command
 from bench.report import build
+from bench.report.content import study_commands
 from bench.report.content.blocks import Picture
+from bench.report.content.collection import ReportedComparison
+from bench.report.content.pictures import Planned, ReportFigure
+from bench.report.content.study_commands import StudyCommand, suggest_figure
 from bench.report.content.study_pages import ByMachine, StudyPage, WrittenPage
 from bench.results.atomic import write_atomically
 from tests.support.factories import comparison
@@ -80,3 +88,41 @@ def test_without_comparisons_there_is_no_page_and_no_link(
     build.render_report(results / "one", tmp_path / "reports")
     assert not (tmp_path / "reports" / "extra.md").exists()
     assert "more of it" not in (tmp_path / "reports" / "index.md").read_text()
+
+
+def test_a_figure_stands_beside_the_answer_that_it_belongs_to(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(families: list[list[ReportedComparison]], folder: Path) -> list[Planned]:
+        (one,) = families[1]
+        beside = ReportFigure(path=folder / "beside.svg", title="beside it", beside_answer_of={one.anchor})
+        below = ReportFigure(path=folder / "below.svg", title="below it")
+        return [(figure, partial(write_atomically, figure.path, "<svg></svg>")) for figure in (beside, below)]
+
+    monkeypatch.setattr(build, "load_parts", lambda part: {"extra": SimpleNamespace(planned_figures=plan)})
+    monkeypatch.setattr(build, "find_pages", lambda over_machines: [])
+    build.render_report(results / "one", tmp_path / "reports")
+    page = (tmp_path / "reports" / "index.md").read_text()
+    order = ("](beside.svg)", "A row is one comparison", "](below.svg)", "](speedup.svg)")
+    places = [page.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_a_command_is_listed_run_and_suggested_where_it_draws(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def parser() -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("status", type=int)
+        return parser
+
+    drawing = StudyCommand(about="draws", parser=parser, run=lambda options: int(options.status))
+    part = SimpleNamespace(COMMANDS={"figure": drawing})
+    monkeypatch.setattr(study_commands, "load_parts", lambda part_name: {"extra": part})
+    assert command.main(["figure", "3"]) == 3
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    assert "python -m bench.report figure --help: draws" in capsys.readouterr().out
+    assert suggest_figure(Path("a.csv")).endswith("-m bench.report figure a.csv --out speedup.pdf")
+    monkeypatch.setattr(study_commands, "load_parts", lambda part_name: {})
+    assert suggest_figure(Path("a.csv")) == ""

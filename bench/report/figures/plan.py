@@ -6,8 +6,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bench.report.content.collection import Collection, ReportedComparison
-from bench.report.content.pictures import ReportFigure, numbered
+from bench.report.content.collection import Collection
+from bench.report.content.pictures import CAPTIONS, Planned, ReportFigure, numbered
 from bench.report.figures import comparisons
 from bench.report.figures.comparisons import Page
 from bench.report.figures.convergence import CAPTION, draw_convergence
@@ -16,17 +16,15 @@ from bench.report.figures.rows import RowChart, draw_rows
 from bench.report.figures.trade_off import CAPTION as CAPTION_OF_BOTH
 from bench.report.figures.trade_off import choose, draw_trade_off
 
-Planned = tuple[ReportFigure, Callable[[], None]]  # a figure, and what draws and writes it
-
 
 def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
     """The figures of these results, in the order in which they are shown."""
 
     def plan(name: str, kind: str, draw: Callable[[], Figure], caption: str, of: str = "") -> Planned:
-        figure = ReportFigure(path=folder / f"{name}.svg", kind=kind, of=of, caption=caption)
+        figure = ReportFigure(path=folder / f"{name}.svg", title=CAPTIONS[kind], of=of, caption=caption)
         return figure, partial(write_figure, figure.path, draw)
 
-    shown = Collection(comparisons=[one for one in collection.controlled if _is_timed(one)]).panels
+    shown = Collection(comparisons=[one for one in collection.controlled if one.is_timed]).panels
     profiled = {
         heading: known
         for heading, several in shown.items()
@@ -51,8 +49,3 @@ def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
         for one in collection.controlled
         if one.convergence
     ]
-
-
-def _is_timed(comparison: ReportedComparison) -> bool:
-    """Whether it was not about parity alone."""
-    return {summary.status for summary in comparison.summaries} != {"untimed"}

@@ -10,14 +10,15 @@ from matplotlib import rc_context
 from bench.errors import UserError
 from bench.report import __main__ as command
 from bench.report.build import render_report
-from bench.report.commands import parse_width
 from bench.report.content.collection import ReportedComparison, read_comparison
-from bench.report.content.models import choose_backends, choose_models, choose_one_of_each_model
+from bench.report.content.models import choose_one_of_each_model
 from bench.report.figures import style
-from bench.report.figures.models import describe_set, figure_sets, model_chart, planned_figures
 from bench.report.figures.rows import RowGroup, draw_rows, ratio_limits
 from bench.report.words.formatting import one_line
 from bench.results import csv_files
+from bench.studies.models.choosing import choose_backends, choose_models
+from bench.studies.models.commands import parse_width
+from bench.studies.models.figures import describe_set, figure_sets, model_chart, planned_figures
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
 from tests.support.many_models import comparison as of_model
@@ -374,7 +375,7 @@ def test_a_report_draws_every_study_with_several_models_the_reproduction_first(t
 
 
 def test_a_single_model_gets_no_figure_of_many(tmp_path: Path) -> None:
-    assert planned_figures(figure_sets([[of_model(ELEVEN[0])]]), tmp_path) == []
+    assert planned_figures([[of_model(ELEVEN[0])]], tmp_path) == []
 
 
 def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:

@@ -11,11 +11,18 @@ from bench.closing import command_parser
 from bench.errors import UserError
 from bench.report.content.backend_columns import IN_SUMMARY, PAPER, BackendRow, backend_table, rows_of
 from bench.report.content.blocks import Block, Bold, Bullets, Paragraph
-from bench.report.content.models import choose_backends, choose_models, panels_of, parse_names, showable
-from bench.report.files import read_results
+from bench.report.content.study_commands import StudyCommand
 from bench.report.render.csv import render_csv
 from bench.report.render.markdown import render_markdown
 from bench.results.atomic import write_atomically
+from bench.studies.models.choosing import (
+    choose_backends,
+    choose_models,
+    panels_of,
+    parse_names,
+    read_results,
+    showable,
+)
 
 FIGURE = """python -m bench.report figure RESULTS… --out FILE: draw the models of these results side by side.
 
@@ -42,9 +49,10 @@ def draw_figure(options: argparse.Namespace) -> int:
         raise UserError(f"{options.out} is no kind of picture", "let --out end in .svg, .pdf or .png")
     comparisons, refused = read_results(options.results)
     chosen = choose_models(comparisons, options.models)
-    from bench.report.figures import models, picture_files, rows  # matplotlib: 1 s that --help need not pay
+    from bench.report.figures import picture_files, rows  # matplotlib: 1 s that --help need not pay
+    from bench.studies.models.figures import model_chart
 
-    chart, left_out = models.model_chart(chosen, of=options.of, backends=options.backends, width=width)
+    chart, left_out = model_chart(chosen, of=options.of, backends=options.backends, width=width)
     chart = replace(chart, title=chart.title if options.title is None else options.title)
     picture_files.write_figure(options.out, lambda: rows.draw_rows(chart, width), on_page=False)
     for sentence in (*refused, *left_out):
@@ -146,3 +154,11 @@ def _parser(name: str, usage: str, about_backends: str) -> argparse.ArgumentPars
     parser.add_argument("--models", type=parse_names, default=[], metavar="A,B", help="only these")
     parser.add_argument("--backends", type=parse_names, default=[], metavar="A,B", help=about_backends)
     return parser
+
+
+COMMANDS = {
+    "figure": StudyCommand(
+        about="models side by side, for a paper or a slide", parser=figure_parser, run=draw_figure
+    ),
+    "table": StudyCommand(about="one row for each model and backend", parser=table_parser, run=print_table),
+}

@@ -6,13 +6,8 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.models import (
-    choose_backends,
-    choose_one_of_each_model,
-    panels_of,
-    showable,
-)
-from bench.report.content.pictures import ReportFigure, numbered
+from bench.report.content.models import choose_one_of_each_model
+from bench.report.content.pictures import Planned, ReportFigure, numbered
 from bench.report.figures import style
 from bench.report.figures.comparisons import base_seconds, breakdown_chart
 from bench.report.figures.picture_files import write_figure
@@ -23,8 +18,10 @@ from bench.report.words.formatting import TIMES, as_sentence, one_line, plural, 
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import count_launches
+from bench.studies.models.choosing import choose_backends, panels_of, showable
 
-KINDS = ("speedup", "memory")  # what a report shows of many models
+KINDS = {"speedup": "Training speed, model by model", "memory": "Peak memory, model by model"}
+"""What a report shows of many models."""
 
 WIDE = 5.5  # inches from which on there is room for intervals as numbers
 
@@ -109,26 +106,24 @@ def model_chart(
     return chart, left_out
 
 
-def planned_figures(
-    sets: Sequence[Sequence[ReportedComparison]], folder: Path
-) -> list[tuple[ReportFigure, Callable[[], None]]]:
+def planned_figures(families: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[Planned]:
     """The figures of a report, and what draws and writes each: `models-speedup.svg` and so on.
 
-    Every set gets its own, numbered from the second on. What cannot be shown of one has none.
+    Every set of comparisons gets its own, numbered from the second on. What cannot be shown of one has none.
     """
-    planned: list[tuple[ReportFigure, Callable[[], None]]] = []
-    for number, comparisons in enumerate(sets, 1):
-        for kind in KINDS:
+    planned: list[Planned] = []
+    for number, comparisons in enumerate(figure_sets(families), 1):
+        for kind, title in KINDS.items():
             try:
                 chart, _ = model_chart(comparisons, of=kind)
             except UserError:
                 continue  # there is no such figure of these results
             figure = ReportFigure(
                 path=folder / f"{numbered(f'models-{kind}', number)}.svg",
-                kind=f"models-{kind}",
+                title=title,
                 of=describe_set(comparisons),
                 caption=chart.caption,
-                anchors={comparison.anchor for comparison in comparisons},
+                beside_answer_of={one.anchor for one in comparisons if kind == "speedup"},
             )
             planned.append((figure, partial(write_figure, figure.path, partial(draw_rows, chart))))
     return planned
