@@ -6,9 +6,10 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | --- | --- |
 | `__init__.py` | `STUDY`: the question, and the configurations that ask it; imports nothing but this module |
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
+| `watch.py` | `WATCH`: of a `Run`, `look`s at a group that was built or timed in a block, and `write`s |
 | `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
 | `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
-| `section.py` | `make_blocks`: what a page says further of a `ReportedComparison` |
+| `section.py` | what is said of a `ReportedComparison`: `make_answer` (printed), `make_blocks` (on a page) |
 | `figures.py` | `planned_figures`: pictures of a machine's page, of the families of its comparisons |
 | `commands.py` | `COMMANDS` of `python -m bench.report`: of `content.study_commands.StudyCommand` |
 | `pages.py` | `PAGE`: a `bench.report.content.study_pages.StudyPage`, which is made of many comparisons |
@@ -57,3 +58,15 @@ def load_parts(part: str) -> dict[str, ModuleType]:
     """This module of every study that has it."""
     parts = {name: load_part(name, part) for name in find_studies()}
     return {name: module for name, module in parts.items() if module is not None}
+
+
+def load_wanted(part: str, config: Any) -> list[ModuleType]:
+    """This module of every study that a `bench.config.schema.Config` asks for, if it has it."""
+    modules = [load_part(name, part) for name, study in find_studies().items() if study.is_wanted(config)]
+    return [module for module in modules if module is not None]
+
+
+def from_sections(function: str, *arguments: Any) -> list[Any]:
+    """What a function of `section.py` returns, of all studies that have it, one after the other."""
+    functions = [getattr(section, function, None) for section in load_parts("section").values()]
+    return [each for make in functions if make for each in make(*arguments)]

@@ -163,14 +163,6 @@ class ProductsTimed(Answer, frozen=True, kw_only=True):
     absent: list[str]  # why others could not
 
 
-class Evaluated(Answer, frozen=True, kw_only=True):
-    """The loss on this rank's part of the held-out data, by the plain model in PyTorch."""
-
-    loss_sum: float  # over all that was predicted; NaN is possible
-    predicted: int  # how many tokens that were
-    steps: int  # that the rank has trained so far
-
-
 class RoundProfiled(Answer, frozen=True, kw_only=True):
     """Some steps were taken under a profiler."""
 
@@ -250,10 +242,6 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
     """Time matrix products of these shapes, and of large squares, all ranks at a time."""
 
     shapes: list[Shape]
-
-
-class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):
-    """Compute the loss on the held-out data, untimed; training goes on as if nobody had asked."""
 
 
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):

@@ -47,7 +47,7 @@ from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
-from bench.study import find_studies, load_part
+from bench.study import load_wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,11 +140,10 @@ class Comparison:
             RooflineFinder: timed,
             Search: measure.batch == "max",
             TimedLaunches: timed,
-            **dict.fromkeys(_stages_of_studies(config), True),
+            **{part.STAGE: True for part in load_wanted("stage", config)},
             Profiles: timed and measure.explain,  # last: the verdict does not wait for it
         }
-        tables = [load_part(name, "table") for name in _wanted_studies(config)]
-        beside = [table.TABLE for table in tables if table]
+        beside = [part.TABLE for part in load_wanted("table", config)]
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
         ledger = Ledger(plan.output, plan.records, earlier)
         micro_batches = dict(earlier.micro_batches) if measure.batch != "equal" else {}
@@ -233,15 +232,6 @@ def locked(folder: Path, stem: str) -> Iterator[None]:
                 "wait for it, or choose another results_dir."
             ) from None
         yield
-
-
-def _wanted_studies(config: Config) -> list[str]:
-    return [name for name, study in find_studies().items() if study.is_wanted(config)]
-
-
-def _stages_of_studies(config: Config) -> list[Callable[[Run], Stage]]:
-    """The stages of the studies that a configuration asks for."""
-    return [part.STAGE for part in (load_part(name, "stage") for name in _wanted_studies(config)) if part]
 
 
 def _remove_large_files(output: Output) -> None:

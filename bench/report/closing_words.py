@@ -17,13 +17,14 @@ from bench.config.naming import command_with
 from bench.config.schema import Config
 from bench.errors import PASSED
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.notes import answer_about_target, certain_parts, group_notes
+from bench.report.content.notes import certain_parts, group_notes
 from bench.report.content.study_commands import suggest_figure
 from bench.report.pages.comparison import render_terminal
 from bench.report.words.formatting import TIMES, as_sentence, short_ratio
 from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
 from bench.statistics.table_values import count_launches
+from bench.study import from_sections
 
 FEWEST_LAUNCHES = 4
 """The launches of measure=default. Fewer make a wide interval: Student's t is 3.2 with 4, 12.7 with 2."""
@@ -64,11 +65,9 @@ def answer_of(comparison: ComparisonResults) -> str:
     return as_sentence("; ".join(parts) or f"nothing was compared with {reference}")
 
 
-def answer_with_target(comparison: ReportedComparison) -> str:
-    """Which backends are faster, and how soon each came to the target, where that was followed."""
-    followed = comparison.convergence
-    about_target = answer_about_target(followed) if followed else ""
-    return f"{answer_of(comparison)} {about_target}".rstrip()
+def whole_answer(comparison: ReportedComparison) -> str:
+    """Which backends are faster, and what studies answer."""
+    return " ".join([answer_of(comparison), *from_sections("make_answer", comparison)])
 
 
 def _answer_about_parity(comparison: ComparisonResults) -> str:
@@ -85,7 +84,7 @@ def print_verdict(comparison: ReportedComparison) -> None:
     console = Console(width=WIDTH)
     with console.capture() as table:
         console.print(render_terminal(comparison))
-    print_closing(answer_with_target(comparison), table=table.get())
+    print_closing(whole_answer(comparison), table=table.get())
 
 
 def print_rest(

@@ -15,8 +15,6 @@ from bench.launch.messages import (
     ComputeLosses,
     CountFlops,
     Done,
-    Evaluate,
-    Evaluated,
     ExpectedTensor,
     ExpectedTensorsWritten,
     FinishProfile,
@@ -334,14 +332,6 @@ class FakeGroup:
                     products=tuple(PRODUCTS),
                 )
                 return FlopsCounted(roofline=counted_flops)
-            case Evaluate():
-                predicted = 100 * (1 + rank)
-                loss = self.script.get("held_out", lambda steps: 4 - steps / 10)(self.steps)
-                return Evaluated(
-                    loss_sum=loss * predicted,
-                    predicted=predicted,
-                    steps=self.steps + self.script.get("extra_steps", 0),
-                )
             case ProfileSteps(steps=steps, counted=counted):
                 assert self.spec.profiled_groups
                 if counted and rank == 0:

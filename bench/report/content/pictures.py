@@ -14,7 +14,6 @@ CAPTIONS = {
     "memory": "Peak memory",
     "trade-off": "Speed-up against peak memory",
     TIME: "Where a step's time goes",
-    "converge": "Held-out loss against time",
 }
 """What a figure of each kind of the core shows."""
 

@@ -10,11 +10,9 @@ from bench.report.content.collection import Collection
 from bench.report.content.pictures import CAPTIONS, Planned, ReportFigure, numbered
 from bench.report.figures import comparisons
 from bench.report.figures.comparisons import Page
-from bench.report.figures.convergence import CAPTION, draw_convergence
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import RowChart, draw_rows
-from bench.report.figures.trade_off import CAPTION as CAPTION_OF_BOTH
-from bench.report.figures.trade_off import choose, draw_trade_off
+from bench.report.figures.trade_off import CAPTION, choose, draw_trade_off
 
 
 def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
@@ -41,11 +39,7 @@ def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
             chart = make(page)
             planned.append(plan(numbered(kind, number), kind, partial(draw_rows, chart), chart.caption))
     planned += [
-        plan(f"trade-off-{one.anchor}", "trade-off", partial(draw_trade_off, one), CAPTION_OF_BOTH, one.title)
+        plan(f"trade-off-{one.anchor}", "trade-off", partial(draw_trade_off, one), CAPTION, one.title)
         for one in choose(collection.controlled)
     ]
-    return planned + [
-        plan(f"converge-{one.anchor}", "converge", partial(draw_convergence, one), CAPTION, one.title)
-        for one in collection.controlled
-        if one.convergence
-    ]
+    return planned

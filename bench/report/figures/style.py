@@ -31,6 +31,7 @@ _KNOWN = {
     "compile": ("#F0E442", "+++"),
     "pytorch@modern": ("#999999", "---"),
 }
+MARKERS = "os^DvPXh"  # of backends in their order, for readers who do not see colours
 _HATCHES = ("--", "//", "++", "\\\\", "||")
 
 
@@ -102,6 +103,14 @@ def looks(backends: Iterable[str]) -> dict[str, Look]:
     free += [(colour, hatch) for hatch in _HATCHES for colour in colours]
     others = [name for name in names if name not in chosen]
     return chosen | {name: free[place % len(free)] for place, name in enumerate(others)}
+
+
+def markers_of(backends: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The marker and colour of each backend, as `Axes.plot` takes them."""
+    return {
+        name: {"marker": MARKERS[place % len(MARKERS)], "color": colour, "mec": EDGE, "markersize": 3.4}
+        for place, (name, (colour, _)) in enumerate(looks(backends).items())
+    }
 
 
 def rimmed(look: Look) -> dict[str, Any]:

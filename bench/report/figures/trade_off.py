@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from bench.config.choices import USUAL_BACKENDS
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-from bench.report.figures.convergence import markers_of
 from bench.report.figures.rows import ends_of
 from bench.statistics.summary import BackendSummary
 
@@ -40,7 +39,7 @@ def _points(comparison: ReportedComparison) -> dict[str, BackendSummary]:
 def draw_trade_off(comparison: ReportedComparison) -> Figure:
     """Speed-up over the reference against the peak in MiB."""
     points = _points(comparison)
-    looks = markers_of(points)
+    looks = style.markers_of(points)
     legend = [style.mark_entry(name, look) for name, look in looks.items()]
     title = f"Speed-up against peak memory: {comparison.model}, {comparison.hardware}"
     figure = style.titled_figure(title, (style.WIDTH, 3), legend)

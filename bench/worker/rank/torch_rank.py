@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
-from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
 from bench.results.records import Roofline, Shape
@@ -19,7 +17,6 @@ from bench.worker.rank.rank import Rank
 
 if TYPE_CHECKING:
     from bench.worker.observe.step_profile import StepProfiler
-    from bench.worker.rank.evaluation import Evaluation
     from bench.worker.rank.training import Training
 
 PATIENCE = timedelta(hours=2)
@@ -30,7 +27,6 @@ class TorchRank(Rank):
     """Imports torch when it is asked to build."""
 
     training: "Training"
-    evaluation: "Evaluation | None" = None
     profiler: "StepProfiler | None" = None
 
     def build(self) -> messages.Built:
@@ -125,20 +121,6 @@ class TorchRank(Rank):
 
         products, absent = time_products(self.training, shapes)
         return messages.ProductsTimed(products=products, absent=absent)
-
-    def evaluate(self) -> messages.Evaluated:
-        """The loss on this rank's part of the held-out data; training is as it was before."""
-        from bench.worker.rank.evaluation import Evaluation
-
-        sharding = self.spec.sharding
-        if sharding in WITHOUT_WHOLE_WEIGHTS:
-            words = f"sharding={sharding} leaves no rank the whole weights that a held-out loss needs"
-            raise LaunchFailed("unsupported", words)
-        training = self.training
-        if self.evaluation is None:
-            self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
-        loss_sum, predicted = self.evaluation.sum_losses()
-        return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
 
     def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
         """Take steps under a profiler, which goes on until `finish_profile`."""

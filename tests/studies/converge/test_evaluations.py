@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.results.side_files import HELD_OUT_LOSSES
+from bench.studies.converge.table import TABLE
+from tests.studies.converge import fakes  # noqa: F401 - answers for ranks
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS
 from tests.support.fakes import FakeGroup
@@ -24,7 +25,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def losses_of(folder: Path) -> pd.DataFrame:
-    return HELD_OUT_LOSSES.read(folder / "results" / "m-cpux2.converge.csv")
+    return TABLE.read(folder / "results" / "m-cpux2.converge.csv")
 
 
 @pytest.mark.parametrize("settled", [True, False])

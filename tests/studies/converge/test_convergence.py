@@ -7,14 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.analysis.convergence import Convergence, find_convergence, judge_difference
 from bench.errors import UserError
 from bench.machine.environment import hash_environment
-from bench.report.closing_words import answer_with_target
-from bench.report.content.collection import Collection, ReportedComparison, read_comparison
-from bench.report.figures import plan
-from bench.report.figures.convergence import draw_convergence
-from bench.results.side_files import HELD_OUT_LOSSES
+from bench.report.closing_words import whole_answer
+from bench.report.content.collection import ReportedComparison, read_comparison
+from bench.studies.converge.convergence import Convergence, find_convergence, judge_difference
+from bench.studies.converge.figure import draw_convergence
+from bench.studies.converge.figures import planned_figures
+from bench.studies.converge.section import convergence_of
+from bench.studies.converge.table import TABLE
 from tests.support.factories import ENVIRONMENT, comparison, failed
 from tests.support.reports import render_comparison, svg_texts
 from tests.support.result_files import table_of_records, write_records
@@ -60,7 +61,7 @@ def followed(losses: Losses, **changes: object) -> pd.DataFrame:
             for launch, course in enumerate(launches, start=1)
             for number, loss in enumerate(course)
         ],
-        columns=list(HELD_OUT_LOSSES.columns),
+        columns=list(TABLE.columns),
     )
 
 
@@ -74,7 +75,7 @@ def found(losses: Losses, table: pd.DataFrame | None = None, **statuses: str) ->
 
 
 def reported(losses: Losses) -> ReportedComparison:
-    return ReportedComparison(stem="m", rows=rows_of(*losses), followed=followed(losses))
+    return ReportedComparison(stem="m", rows=rows_of(*losses), beside={TABLE.kind: followed(losses)})
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
@@ -192,27 +193,27 @@ def test_a_backend_without_a_result_is_not_compared() -> None:
 
 
 def test_the_file_can_be_read_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    path = HELD_OUT_LOSSES.path_of(tmp_path / "m.csv")
+    path = TABLE.path_of(tmp_path / "m.csv")
     assert path == tmp_path / "m.converge.csv"
     table = followed({"pytorch": [FALLING] * 2, "ortmodule": [ABOVE] * 2}, seed=2**32 - 1)
-    HELD_OUT_LOSSES.write(path, table.to_dict("records"))
-    pd.testing.assert_frame_equal(HELD_OUT_LOSSES.read(path), table, check_dtype=False)
+    TABLE.write(path, table.to_dict("records"))
+    pd.testing.assert_frame_equal(TABLE.read(path), table, check_dtype=False)
     path.write_text(path.read_text().replace("held_out_loss", "loss"))
     with pytest.raises(UserError, match=r"m\.converge\.csv cannot be read as held-out losses"):
-        HELD_OUT_LOSSES.read(path)
+        TABLE.read(path)
 
 
 def test_a_comparison_is_read_with_its_held_out_losses(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     write_records(path, comparison({"pytorch": [[2.0], [2.0]]}))
-    assert read_comparison(path).convergence is None
+    assert convergence_of(read_comparison(path)) is None
     losses = {"pytorch": [FALLING] * 2}
     for column in ("config_hash", "environment_hash"):  # of another comparison: nobody's
         others = followed(losses, **{column: "other"}).to_dict("records")
-        HELD_OUT_LOSSES.write(HELD_OUT_LOSSES.path_of(path), others)
-        assert read_comparison(path).convergence is None
-    HELD_OUT_LOSSES.write(HELD_OUT_LOSSES.path_of(path), followed(losses).to_dict("records"))
-    assert read_comparison(path).convergence is not None
+        TABLE.write(TABLE.path_of(path), others)
+        assert convergence_of(read_comparison(path)) is None
+    TABLE.write(TABLE.path_of(path), followed(losses).to_dict("records"))
+    assert convergence_of(read_comparison(path)) is not None
 
 
 def test_the_page_has_a_line_for_each_backend() -> None:
@@ -237,7 +238,7 @@ def test_the_page_has_a_line_for_each_backend() -> None:
 
 def test_the_command_ends_with_who_came_there_sooner() -> None:
     one = reported({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2, "ortmodule_zero1": [ABOVE] * 2})
-    assert answer_with_target(one).endswith(
+    assert whole_answer(one).endswith(
         "Time to a held-out loss of 3, pytorch's over each: ortmodule 1.250× [1.250, 1.250], final loss "
         "equivalent; ortmodule_zero1 is not compared, since ortmodule_zero1 came there in 0 of 2 launches."
     )
@@ -245,16 +246,18 @@ def test_the_command_ends_with_who_came_there_sooner() -> None:
         [*comparison({"pytorch": [[2.0], [2.0]]}), failed("ortmodule", "oom", "no memory")]
     )
     both = ReportedComparison(
-        stem="m", rows=rows, followed=followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})
+        stem="m",
+        rows=rows,
+        beside={TABLE.kind: followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})},
     )
-    assert answer_with_target(both).endswith("pytorch's over each: ortmodule has no result (oom).")
+    assert whole_answer(both).endswith("pytorch's over each: ortmodule has no result (oom).")
 
 
 def test_only_a_comparison_that_was_followed_has_the_figure(
     tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     one = reported({"pytorch": [FALLING, ABOVE], "ortmodule": [FALLING, SLOWER_FALLING]})
-    planned = plan.planned_figures(Collection(comparisons=[one]), tmp_path)
+    planned = planned_figures([[one]], tmp_path)
     (write,) = [write for figure, write in planned if figure.path.name == "converge-m.svg"]
     write()
     texts = " ".join(svg_texts(tmp_path / "converge-m.svg"))
@@ -262,7 +265,7 @@ def test_only_a_comparison_that_was_followed_has_the_figure(
         assert words in texts
     assert not recwarn.list
     without = ReportedComparison(stem="m", rows=rows_of("pytorch", "ortmodule"))
-    planned = plan.planned_figures(Collection(comparisons=[without]), tmp_path)
+    planned = planned_figures([[without]], tmp_path)
     assert "converge-m.svg" not in [figure.path.name for figure, _ in planned]
 
 

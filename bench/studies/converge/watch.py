@@ -8,38 +8,36 @@ from typing import Any
 
 from bench.errors import LaunchFailed
 from bench.launch.group import Group
-from bench.launch.messages import Evaluate
 from bench.measure.plan.plans import Launch
 from bench.measure.stages.stage import Run
 from bench.results import arithmetic, side_files
 from bench.results.records import Phase, Record
-from bench.results.side_files import HELD_OUT_LOSSES
 from bench.results.validity import find_contamination
+from bench.studies.converge.messages import Evaluate
+from bench.studies.converge.table import TABLE
 
 Row = dict[Any, Any]
 
 
 @dataclass
 class Evaluations:
-    """Asks for held-out losses between the blocks if they are wanted, and keeps the file about them."""
+    """Asks for held-out losses between the blocks, and keeps the file about them."""
 
     shared: Run
 
     def __post_init__(self) -> None:
         self._rows: dict[tuple[int, str], list[Row]] = defaultdict(list)
-        self._earlier = self._kept() if self.shared.measure.evaluate_every is not None else []
+        self._earlier = self._kept()
         # By launch and evaluation: the backend that came first, and its steps.
         self._steps: dict[tuple[int, int], tuple[str, int]] = {}
 
-    def evaluate(self, group: Group, name: str, launch: Launch) -> None:
+    def look(self, group: Group, name: str, launch: Launch) -> None:
         """Ask a group, which has just been built or timed, for its held-out loss.
 
         Raises:
             LaunchFailed: the loss is not finite, or this backend has not taken as many steps as another.
         """
         measure = self.shared.measure
-        if measure.evaluate_every is None:
-            return
         answers = group.request(Evaluate())
         key = launch.number, name
         number, steps = len(self._rows[key]), answers[0].steps
@@ -73,16 +71,16 @@ class Evaluations:
         """Replace the file by what is known now; a launch that failed is left out."""
         records = self.shared.ledger.records
         ended_well = [rows for key, rows in self._rows.items() if records[key].status == "ok"]
-        self.shared.write_beside(HELD_OUT_LOSSES, [*self._earlier, *itertools.chain(*ended_well)])
+        self.shared.write_beside(TABLE, [*self._earlier, *itertools.chain(*ended_well)])
 
     def _kept(self) -> list[Row]:
         """What an earlier run's file holds of launches that are kept, and that went to their end."""
-        path, earlier = HELD_OUT_LOSSES.path_of(self.shared.output.csv), self.shared.earlier
+        path, earlier = TABLE.path_of(self.shared.output.csv), self.shared.earlier
         launches = {(row["backend"], row["launch"]) for row in earlier.rows}
         if not launches or not path.exists():
             return []
         hashes = {row["config_hash"] for row in earlier.rows}
-        table = HELD_OUT_LOSSES.read(path)
+        table = TABLE.read(path)
         whole = (
             table.groupby(["backend", "launch"])["evaluation"].transform("size")
             == self.shared.measure.rounds + 1
@@ -103,3 +101,6 @@ def _start_of(record: Record) -> float:
 
 def _slowest(phase: Phase) -> float:
     return arithmetic.block_seconds(phase.seconds)
+
+
+WATCH = Evaluations

@@ -1,17 +1,15 @@
 """The figure of the way to a target: held-out loss against seconds, thin for launches, thick for all."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.analysis.convergence import BackendConvergence
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
-
-MARKERS = "os^DvPXh"  # markers of the backends in their order, for readers who do not see colours
+from bench.studies.converge.convergence import BackendConvergence
+from bench.studies.converge.section import convergence_of
 
 CAPTION = (
     "Thin lines: launches, each of which is a seed. Thick lines: medians over launches. Seconds are those of "
@@ -21,10 +19,10 @@ CAPTION = (
 
 def draw_convergence(comparison: ReportedComparison) -> Figure:
     """The loss on held-out data over the seconds of the timed blocks, down to the target and beyond."""
-    convergence = comparison.convergence
+    convergence = convergence_of(comparison)
     assert convergence is not None, "only comparisons that were followed have this figure"
     followed = [backend for backend in convergence.backends if backend.courses]
-    looks = markers_of(each.backend for each in followed)
+    looks = style.markers_of(each.backend for each in followed)
     legend = [style.mark_entry(name, look) for name, look in looks.items()]
     title = f"Held-out loss against time: {comparison.model}, {comparison.panel}"
     figure = style.titled_figure(title, (style.WIDTH, 4), legend)
@@ -38,14 +36,6 @@ def draw_convergence(comparison: ReportedComparison) -> Figure:
     later = [loss for backend in followed for course in backend.courses for loss in course.losses[1:]]
     axes.set_ylim(top=1.02 * max([convergence.target, *later]))  # the crossing is what matters
     return figure
-
-
-def markers_of(backends: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The marker and colour of each backend, as `Axes.plot` takes them."""
-    return {
-        name: {"marker": MARKERS[place % len(MARKERS)], "color": colour, "mec": style.EDGE, "markersize": 3.4}
-        for place, (name, (colour, _)) in enumerate(style.looks(backends).items())
-    }
 
 
 def _draw_backend(axes: Axes, backend: BackendConvergence, look: dict[str, Any], *, order: int) -> None:

@@ -13,13 +13,16 @@ from bench.config.data import Data
 from bench.errors import LaunchFailed
 from bench.measure.comparison import Comparison
 from bench.report.content.collection import read_comparison
-from bench.results.side_files import HELD_OUT_LOSSES
+from bench.studies.converge.ranks import evaluate
+from bench.studies.converge.section import convergence_of
+from bench.studies.converge.table import TABLE
 from bench.worker.rank.torch_rank import TorchRank
+from tests.support import on_any_machine
 from tests.support.configs import a_model, a_spec
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked"), pytest.mark.ort]
+pytestmark = [pytest.mark.usefixtures("forked"), pytest.mark.ort]
 
 LINE = (
     "model=bert-tiny",
@@ -46,13 +49,14 @@ LINE = (
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of one comparison."""
     folder = tmp_path_factory.mktemp("converge")
-    Comparison(compose([*LINE, f"results_dir={folder}"]), "m-cpu").measure()
+    with on_any_machine.accepted():
+        Comparison(compose([*LINE, f"results_dir={folder}"]), "m-cpu").measure()
     return folder / "m-cpu.csv"
 
 
 @pytest.fixture(scope="module")
 def losses(results: Path) -> pd.DataFrame:
-    return HELD_OUT_LOSSES.read(HELD_OUT_LOSSES.path_of(results))
+    return TABLE.read(TABLE.path_of(results))
 
 
 def test_the_held_out_loss_falls_and_all_have_taken_the_same_steps(losses: pd.DataFrame) -> None:
@@ -76,7 +80,7 @@ def test_all_begin_alike_and_seeds_differ(losses: pd.DataFrame) -> None:
 
 
 def test_the_comparison_has_an_answer(results: Path) -> None:
-    found = read_comparison(results).convergence
+    found = convergence_of(read_comparison(results))
     assert found is not None
     assert [one.backend for one in found.backends] == ["pytorch", "ortmodule"]
     assert all(one.courses or one.left_out for one in found.backends)
@@ -108,7 +112,7 @@ def losses_of_blocks(rank: TorchRank, *, evaluated: bool) -> list[float]:
     found: list[float] = []
     for _ in range(5):
         if evaluated:
-            rank.evaluate()
+            evaluate(rank)
         found += rank.block(2).losses
     return found
 
@@ -130,9 +134,9 @@ def test_training_goes_on_as_if_nobody_had_looked(tmp_path: Path, alone: None, e
 
 def test_a_look_is_at_what_was_trained_and_counts_its_steps(tmp_path: Path, alone: None) -> None:
     rank = a_rank(tmp_path, "eager")
-    before = rank.evaluate()
+    before = evaluate(rank)
     rank.block(3)
-    after = rank.evaluate()
+    after = evaluate(rank)
     assert (before.steps, after.steps) == (0, 3)
     assert before.predicted == after.predicted > 0
     assert after.loss_sum != before.loss_sum
@@ -143,4 +147,4 @@ def test_weights_that_no_rank_has_whole_are_unsupported(tmp_path: Path, alone: N
     rank = a_rank(tmp_path, "eager")
     rank.spec = replace(rank.spec, sharding="zero3")
     with pytest.raises(LaunchFailed, match="leaves no rank the whole weights"):
-        rank.evaluate()
+        evaluate(rank)
