@@ -113,8 +113,8 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
 
     drawn = Collection(comparisons=next(filter(None, reversed(shown)), []))
     planned = [
-        *chain.from_iterable(part.planned_figures(shown, out_dir) for part in load_parts("figures").values()),
         *plan.planned_figures(drawn, out_dir),
+        *chain.from_iterable(part.planned_figures(shown, out_dir) for part in load_parts("figures").values()),
     ]
     for _, write in planned:
         write()

@@ -103,7 +103,7 @@ def test_a_figure_stands_beside_the_answer_that_it_belongs_to(
     monkeypatch.setattr(build, "find_pages", lambda over_machines: [])
     build.render_report(results / "one", tmp_path / "reports")
     page = (tmp_path / "reports" / "index.md").read_text()
-    order = ("](beside.svg)", "A row is one comparison", "](below.svg)", "](speedup.svg)")
+    order = ("](beside.svg)", "A row is one comparison", "](speedup.svg)", "](below.svg)")
     places = [page.index(words) for words in order]
     assert places == sorted(places)
 

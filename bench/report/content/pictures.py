@@ -12,7 +12,6 @@ TIME = "breakdown"
 CAPTIONS = {
     "speedup": "Speed-up over the reference backend",
     "memory": "Peak memory",
-    "trade-off": "Speed-up against peak memory",
     TIME: "Where a step's time goes",
 }
 """What a figure of each kind of the core shows."""

@@ -12,7 +12,7 @@ from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, e
 from bench.report.figures.style import bar_entry, interval_entry
 from bench.report.words.formatting import TIMES, ratio
 from bench.studies.methods.effects import Method, MethodsStudy, find_methods
-from bench.studies.methods.page import figure_stem, figure_title, name_method
+from bench.studies.methods.pages import figure_stem, figure_title, name_method
 
 SPEED, MEMORY = ("#0072B2", ""), ("#E69F00", "///")
 
@@ -34,17 +34,16 @@ def _draw_methods(comparison: ReportedComparison, study: MethodsStudy) -> Figure
     """Two bars for each method."""
     panels: dict[str, list[RowGroup]] = {UNBEATEN: [], OTHERS: []}
     for method in study.methods:
-        panels[UNBEATEN if method.backend in study.front else OTHERS].append(_group(method))
-    known = [(method.speedup, method.memory_ratio) for method in study.measured]
-    values = [value for speed, memory in known if speed and memory for value in (speed.ratio, memory)]
-    ends = [end for speed, _ in known if speed for end in ends_of(speed) or ()]
-    within = [end for end in ends if 1 / FARTHEST < end < FARTHEST]
+        panels[UNBEATEN if method.summary.backend in study.front else OTHERS].append(_group(method))
+    rows = [row for groups in panels.values() for group in groups for row in group.rows]
+    values = [bar.end for row in rows for bar in row.bars]
+    within = [end for row in rows for end in row.interval or () if 1 / FARTHEST < end < FARTHEST]
     chart = RowChart(
         title=figure_title(comparison),
         panels={heading: groups for heading, groups in panels.items() if groups},
         limits=ratio_limits([min(max(value, 1 / FARTHEST), FARTHEST) for value in values], within),
         logarithmic=True,
-        label=f"over {study.reference} ({TIMES}, logarithmic)",
+        label=f"over {study.base.backend} ({TIMES}, logarithmic)",
         legend=[bar_entry("speed", SPEED), bar_entry("peak memory", MEMORY), interval_entry()],
         line=1,
         row=0.11,
@@ -58,12 +57,12 @@ UNBEATEN, OTHERS = "not beaten in both", "beaten in both by another method or by
 
 def _group(method: Method) -> RowGroup:
     name = name_method(method)
-    if not (method.speedup and method.memory_ratio):
-        reason = method.status if method.status != "ok" else "no speed-up"
+    speedup, memory = method.summary.speedup, method.memory_ratio
+    if not (speedup and memory):
+        reason = method.summary.status if method.summary.status != "ok" else "no speed-up"
         return RowGroup(name=name, rows=[Row(reason=reason)])
-    speed, memory = method.speedup.ratio, method.memory_ratio
     rows = [
-        Row(bars=[Bar(1, speed, SPEED)], interval=ends_of(method.speedup), beside=ratio(speed)),
+        Row(bars=[Bar(1, speedup.ratio, SPEED)], interval=ends_of(speedup), beside=ratio(speedup.ratio)),
         Row(bars=[Bar(1, memory, MEMORY)], beside=ratio(memory)),
     ]
     return RowGroup(name=name, rows=rows)

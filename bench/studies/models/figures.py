@@ -19,6 +19,7 @@ from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import count_launches
 from bench.studies.models.choosing import choose_backends, panels_of, showable
+from bench.studies.models.trade_off import CAPTION, choose, draw_trade_off
 
 KINDS = {"speedup": "Training speed, model by model", "memory": "Peak memory, model by model"}
 """What a report shows of many models."""
@@ -110,6 +111,7 @@ def planned_figures(families: Sequence[Sequence[ReportedComparison]], folder: Pa
     """The figures of a report, and what draws and writes each: `models-speedup.svg` and so on.
 
     Every set of comparisons gets its own, numbered from the second on. What cannot be shown of one has none.
+    Last is the trade-off of one comparison.
     """
     planned: list[Planned] = []
     for number, comparisons in enumerate(figure_sets(families), 1):
@@ -126,6 +128,14 @@ def planned_figures(families: Sequence[Sequence[ReportedComparison]], folder: Pa
                 beside_answer_of={one.anchor for one in comparisons if kind == "speedup"},
             )
             planned.append((figure, partial(write_figure, figure.path, partial(draw_rows, chart))))
+    for one in choose(next(filter(None, reversed(families)), [])):
+        figure = ReportFigure(
+            path=folder / f"trade-off-{one.anchor}.svg",
+            title="Speed-up against peak memory",
+            of=one.title,
+            caption=CAPTION,
+        )
+        planned.append((figure, partial(write_figure, figure.path, partial(draw_trade_off, one))))
     return planned
 
 

@@ -10,7 +10,7 @@ from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.hosts import HostSpread, group_by_comparison, group_by_kind
 from bench.report.render.markdown import render_markdown
 from bench.results.records import Record
-from bench.studies.machines.page import machines_page, machines_table
+from bench.studies.machines.pages import machines_page, machines_table
 from bench.studies.machines.spread import compare_backends, spread_of, variance_between
 from tests.support.factories import ENVIRONMENT, two_backends, with_environment
 from tests.support.result_files import table_of_records

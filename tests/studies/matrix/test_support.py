@@ -14,8 +14,7 @@ from bench.report.content.study_pages import write_page
 from bench.report.files import files_of
 from bench.report.render.markdown import render_markdown
 from bench.results.records import Record
-from bench.studies.matrix.page import support_page
-from bench.studies.matrix.pages import PAGE
+from bench.studies.matrix.pages import PAGE, support_page
 from tests.support.factories import comparison, failed, record, workload
 from tests.support.reports import make_machine, render_comparison
 from tests.support.result_files import write_records

@@ -13,8 +13,7 @@ from bench.report.files import files_of
 from bench.results.records import Record, Workload
 from bench.studies.methods.effects import MethodsStudy, find_methods
 from bench.studies.methods.figure import OTHERS, UNBEATEN
-from bench.studies.methods.page import answer_about_methods, name_method
-from bench.studies.methods.pages import PAGE
+from bench.studies.methods.pages import PAGE, answer_about_methods, name_method
 from tests.support.factories import MIB, block, failed, record, workload
 from tests.support.reports import svg_texts
 from tests.support.result_files import table_of_records
@@ -73,22 +72,22 @@ def find(comparison: ReportedComparison) -> MethodsStudy:
 
 def test_speed_memory_and_states_are_those_of_the_rows() -> None:
     found = find(guided())
-    assert (found.reference, found.reference_mib, found.reference_state_bytes) == ("pytorch", 400, 8)
-    figures = {one.backend: one for one in found.methods}
+    assert (found.base.backend, found.base.peak_mib, found.state_bytes) == ("pytorch", 400, 8)
+    figures = {one.summary.backend: one for one in found.methods}
     fused, recomputing, adafactor = (
         figures[f"pytorch_{name}"] for name in ("fused", "checkpointing", "adafactor")
     )
-    assert fused.speedup is not None
-    assert fused.speedup.ratio == pytest.approx(1.25)
+    assert fused.summary.speedup is not None
+    assert fused.summary.speedup.ratio == pytest.approx(1.25)
     assert (fused.memory_ratio, recomputing.memory_ratio) == (1, 0.5)
     assert adafactor.state_bytes == pytest.approx(0.005)
-    assert adafactor.loss_difference == 0.02
-    assert figures["compile"].speedup is None
-    assert figures["compile"].status == "diverged"
+    assert adafactor.summary.loss_difference == 0.02
+    assert figures["compile"].summary.speedup is None
+    assert figures["compile"].summary.status == "diverged"
 
 
 def test_methods_that_change_one_thing_come_first_by_what_that_is() -> None:
-    assert [one.backend for one in find(guided()).methods] == [
+    assert [one.summary.backend for one in find(guided()).methods] == [
         "pytorch_adafactor",
         "pytorch_fused",
         "compile",
@@ -99,7 +98,7 @@ def test_methods_that_change_one_thing_come_first_by_what_that_is() -> None:
 
 
 def test_a_method_is_named_by_what_it_changes() -> None:
-    names = {one.backend: name_method(one) for one in find(guided()).methods}
+    names = {one.summary.backend: name_method(one) for one in find(guided()).methods}
     assert names == {
         "pytorch_fused": "fused AdamW",
         "pytorch_checkpointing": "checkpointing",

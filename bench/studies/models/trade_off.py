@@ -20,7 +20,11 @@ CAPTION = (
 
 def choose(comparisons: Iterable[ReportedComparison]) -> list[ReportedComparison]:
     """The comparison with most of the usual backends, at least three; of several, that with most in all."""
-    several = [one for one in comparisons if 3 <= len(_points(one)) <= MOST and not one.at_largest]
+    several = [
+        one
+        for one in comparisons
+        if 3 <= len(_points(one)) <= MOST and not (one.at_largest or one.uncontrolled)
+    ]
     several.sort(
         key=lambda one: (-len({*USUAL_BACKENDS} & {*_points(one)}), -len(_points(one)), len(one.stem))
     )
