@@ -375,7 +375,8 @@ def test_a_report_draws_every_study_with_several_models_the_reproduction_first(t
 
 
 def test_a_single_model_gets_no_figure_of_many(tmp_path: Path) -> None:
-    assert planned_figures([[of_model(ELEVEN[0])]], tmp_path) == []
+    planned = planned_figures([[of_model(ELEVEN[0])]], tmp_path)
+    assert [figure.path.name for figure, _ in planned] == ["trade-off-bert-large-cpux2.svg"]
 
 
 def test_sets_of_the_same_machine_are_told_apart_by_their_models() -> None:
