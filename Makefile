@@ -66,7 +66,7 @@ bench: setup ## measure the backends on this machine
 	$(BENCH)
 
 why: setup ## say where each backend's time goes, without measuring anew: ARGS=results/….csv, or the newest
-	$(VENV)/bin/python -m bench.why $(ARGS)
+	$(VENV)/bin/python -m bench.studies.explain $(ARGS)
 
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 	$(BENCH) --multirun

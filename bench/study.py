@@ -8,7 +8,9 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
 | `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
 | `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
-| `section.py` | `make_blocks`: what a page says further of a `ReportedComparison` |
+| `section.py` | what is said of a `ReportedComparison`: `make_notes`, `make_blocks` (page), `make_closing` |
+| | (end of `make bench`), or some of these; a note is a backend and words |
+| `chart.py` | `make_chart` of what it `can_show`; `CAPTION`; `MISSING`, `REMEDY`, `LEFT_OUT` if it cannot |
 
 The core finds folders and imports by these names; without the folder there is no such study.
 """
@@ -34,6 +36,9 @@ class Study:
     command: str  # by which it is asked: of make, or a setting of `make bench`
     # whether a `bench.config.schema.Config` asks for its stage
     is_wanted: Callable[[Any], bool] = lambda config: False  # noqa: ARG005
+    # what its command, given a results file, adds to a comparison that did not ask for it; empty: nothing
+    adds: str = ""
+    figure: str = ""  # the name of its chart, if it has one
 
 
 @cache
@@ -54,3 +59,20 @@ def load_parts(part: str) -> dict[str, ModuleType]:
     """This module of every study that has it."""
     parts = {name: load_part(name, part) for name in find_studies()}
     return {name: module for name, module in parts.items() if module is not None}
+
+
+def from_sections(function: str, *arguments: Any) -> list[Any]:
+    """What a function of `section.py` returns, of all studies that have it, one after the other."""
+    functions = [getattr(section, function, None) for section in load_parts("section").values()]
+    return [each for make in functions if make for each in make(*arguments)]
+
+
+def find_chart(figure: str) -> ModuleType:
+    """The module `chart.py` that draws this figure."""
+    (name,) = (name for name, study in find_studies().items() if study.figure == figure)
+    return import_module(f"bench.studies.{name}.chart")
+
+
+def list_figures() -> list[str]:
+    """The names of the figures that studies draw."""
+    return [study.figure for study in find_studies().values() if study.figure]

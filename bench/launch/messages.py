@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Generic, TypeVar, Union
 import msgspec
 
 from bench.machine.telemetry.gpu_meter import GpuSample
-from bench.results.operator_kinds import ProfiledRound
 from bench.results.records import Product, Roofline, Shape
 from bench.study import load_parts
 
@@ -171,18 +170,6 @@ class Evaluated(Answer, frozen=True, kw_only=True):
     steps: int  # that the rank has trained so far
 
 
-class RoundProfiled(Answer, frozen=True, kw_only=True):
-    """Some steps were taken under a profiler."""
-
-    settled: bool  # none of them took much memory from the system, which would have cost time of its own
-
-
-class StepsProfiled(Answer, frozen=True, kw_only=True):
-    """Steps were taken under a profiler."""
-
-    rounds: list[ProfiledRound]  # what this rank spent the steps of each round on
-
-
 class Request(msgspec.Struct, Generic[A], frozen=True, tag_field="do"):
     """Something that every rank of a group is asked for; `A` is the answer to it.
 
@@ -254,17 +241,6 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
 
 class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):
     """Compute the loss on the held-out data, untimed; training goes on as if nobody had asked."""
-
-
-class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
-    """Take so many steps under a profiler, in a launch whose spec says `profiled`."""
-
-    steps: int
-    counted: bool  # they are a part of what `FinishProfile` answers; else they only warm up
-
-
-class FinishProfile(Request[StepsProfiled], frozen=True, tag="finish_profile"):
-    """Say where the time of the counted steps went; the last request of its launch."""
 
 
 class End(Request[None], frozen=True, tag="end"):

@@ -40,7 +40,6 @@ from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.device_fit import DeviceFit
 from bench.measure.stages.parity import Parity
-from bench.measure.stages.profiles import Profiles
 from bench.measure.stages.roofline import RooflineFinder
 from bench.measure.stages.search import Search
 from bench.measure.stages.stage import Run, Stage
@@ -68,7 +67,7 @@ def measure_comparison(
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        show_verdict: is called before the backends are profiled, which comes last and changes no verdict.
+        show_verdict: is called before stages that only add to the verdict.
 
     Raises:
         UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
@@ -141,7 +140,6 @@ class Comparison:
             Search: measure.batch == "max",
             TimedLaunches: timed,
             **dict.fromkeys(_stages_of_studies(config), True),
-            Profiles: timed and measure.explain,  # last: the verdict does not wait for it
         }
         tables = [load_part(name, "table") for name in _wanted_studies(config)]
         beside = [table.TABLE for table in tables if table]
@@ -203,13 +201,13 @@ class Comparison:
 
     def _estimate(self) -> None:
         """Say how long what follows the parity launch will take, by its pace."""
-        bar, why = self.shared.bar, 0.0
+        bar, later = self.shared.bar, {}
         for stage in self.stages:
             bar.guess(stage.guess())
-            if isinstance(stage, Profiles):
-                why = bar.seconds_of(stage.expected()) or 0.0
+            if stage.after_verdict:
+                later[stage.after_verdict] = bar.seconds_of(stage.expected()) or 0.0
         if left := bar.seconds_left():
-            parts = {"until the verdict": left - why, "to say why": why}
+            parts = {"until the verdict": left - sum(later.values()), **later}
             said = [f"{describe_duration(seconds)} {words}" for words, seconds in parts.items() if seconds]
             bar.print_line(", then ".join(said))
 
@@ -240,8 +238,9 @@ def _wanted_studies(config: Config) -> list[str]:
 
 
 def _stages_of_studies(config: Config) -> list[Callable[[Run], Stage]]:
-    """The stages of the studies that a configuration asks for."""
-    return [part.STAGE for part in (load_part(name, "stage") for name in _wanted_studies(config)) if part]
+    """The stages of the studies that a configuration asks for; last are those that no verdict waits for."""
+    parts = [load_part(name, "stage") for name in _wanted_studies(config)]
+    return sorted((part.STAGE for part in parts if part), key=lambda stage: bool(stage.after_verdict))
 
 
 def _remove_large_files(output: Output) -> None:

@@ -17,12 +17,13 @@ from bench.config.naming import command_with
 from bench.config.schema import Config
 from bench.errors import PASSED
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.notes import answer_about_target, certain_parts, group_notes
+from bench.report.content.notes import answer_about_target, group_notes
 from bench.report.pages.comparison import render_terminal
 from bench.report.words.formatting import TIMES, as_sentence, short_ratio
 from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
 from bench.statistics.table_values import count_launches
+from bench.study import find_studies, from_sections
 
 FEWEST_LAUNCHES = 4
 """The launches of measure=default. Fewer make a wide interval: Student's t is 3.2 with 4, 12.7 with 2."""
@@ -88,21 +89,21 @@ def print_verdict(comparison: ReportedComparison) -> None:
 
 
 def print_rest(
-    comparison: ReportedComparison, files: Sequence[Path], config: Config, *, profiled: bool
+    comparison: ReportedComparison, files: Sequence[Path], config: Config, *, interrupted: bool
 ) -> None:
-    """Print where the time goes, as far as that is known, the files, results first, and the next command."""
-    command, purpose = suggest(comparison, files[0], config, profiled=profiled)
-    for line in group_notes(certain_parts(comparison.breakdowns, comparison.summaries)):
+    """Print what studies say of it, the files, results first, and the next command."""
+    command, purpose = suggest(comparison, files[0], config, interrupted=interrupted)
+    for line in group_notes(from_sections("make_closing", comparison)):
         print(fill(line, WIDTH, subsequent_indent="  "))
     print_closing("", files=files, next_command=command, purpose=purpose)
 
 
 def suggest(
-    comparison: ReportedComparison, results: Path, config: Config, *, profiled: bool = True
+    comparison: ReportedComparison, results: Path, config: Config, *, interrupted: bool = False
 ) -> tuple[str, str]:
     """The command to type next, and what for.
 
-    `profiled` says whether its backends were profiled, as far as they can be.
+    `interrupted` says whether what would have added to the verdict was.
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
@@ -117,8 +118,9 @@ def suggest(
             return command, "first end the other processes; then this adds launches"
         return command, "adds launches, to decide what is inconclusive"
     if any(summary.speedup for summary in comparison.others):
-        if not profiled:
-            return shlex.join([this_python(), "-m", "bench.why", str(results)]), "says where the time goes"
+        for name, study in find_studies().items():
+            if study.adds and (interrupted or not study.is_wanted(config)):
+                return shlex.join([this_python(), "-m", f"bench.studies.{name}", str(results)]), study.adds
         figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
         return shlex.join(figure), "draw it"
     return "", ""

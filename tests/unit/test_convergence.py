@@ -74,7 +74,7 @@ def found(losses: Losses, table: pd.DataFrame | None = None, **statuses: str) ->
 
 
 def reported(losses: Losses) -> ReportedComparison:
-    return ReportedComparison(stem="m", rows=rows_of(*losses), followed=followed(losses))
+    return ReportedComparison(stem="m", rows=rows_of(*losses), beside={"converge": followed(losses)})
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
@@ -245,7 +245,9 @@ def test_the_command_ends_with_who_came_there_sooner() -> None:
         [*comparison({"pytorch": [[2.0], [2.0]]}), failed("ortmodule", "oom", "no memory")]
     )
     both = ReportedComparison(
-        stem="m", rows=rows, followed=followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})
+        stem="m",
+        rows=rows,
+        beside={"converge": followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})},
     )
     assert answer_with_target(both).endswith("pytorch's over each: ortmodule has no result (oom).")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from bench.report.content.blocks import Picture
 
-SPEED, TIME = "models-speedup", "breakdown"
+SPEED = "models-speedup"
+MORE = "More figures"
 
 CAPTIONS = {
     SPEED: "Training speed, model by model",
@@ -14,10 +15,9 @@ CAPTIONS = {
     "speedup": "Speed-up over the reference backend",
     "memory": "Peak memory",
     "trade-off": "Speed-up against peak memory",
-    TIME: "Where a step's time goes",
     "converge": "Held-out loss against time",
 }
-"""What a figure of each kind shows."""
+"""What a figure of each kind of the core shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +25,16 @@ class ReportFigure:
     """A figure of a report."""
 
     path: Path
-    kind: str  # what it shows, of `CAPTIONS`
+    kind: str  # what it shows: of `CAPTIONS`, or a study's
     of: str = ""  # of what, in words; empty for all comparisons
     caption: str = ""  # how to read it
+    section: str = MORE  # in which it stands where it is not at the top of a page
     anchors: Set[str] = frozenset()  # of the comparisons that it is of, where these are some
 
     @property
     def picture(self) -> Picture:
         """The figure on a page."""
-        words = ": ".join(filter(None, (CAPTIONS[self.kind], self.of)))
+        words = ": ".join(filter(None, (CAPTIONS.get(self.kind, self.section), self.of)))
         return Picture(path=self.path, caption=words, note=self.caption)
 
 

@@ -21,7 +21,7 @@ from bench.report.render import terminal
 from bench.report.words import describe
 from bench.report.words.formatting import MISSING, one_line, plural, ratio_and_interval
 from bench.statistics.table_values import distinct_text
-from bench.study import load_parts
+from bench.study import from_sections
 
 TARGET: list[Column[BackendConvergence]] = [
     text_column("backend", lambda backend: one_line(backend.backend)),
@@ -57,8 +57,7 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
         *([over] if over else []),
         *(f"{backend}: {note}" for backend, note in notes.backend_notes(summaries)),
         *(f"warning: {warning}" for warning in comparison.warnings),
-        *(f"{name}: {why}" for name, why in notes.certain_parts(comparison.breakdowns, summaries)),
-        *notes.coverage(comparison.breakdowns),
+        *(f"{name}: {words}" for name, words in from_sections("make_notes", comparison)),
         *([definitions.LEFT_ALONE] if comparison.uncontrolled else []),
     ]
     return [
@@ -74,9 +73,7 @@ def _further_tables(comparison: ReportedComparison) -> list[Block]:
     if target := comparison.convergence:
         goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
         blocks += explained_table("Time to the target", target.backends, TARGET, f"{goal} {ABOUT_TARGET}")
-    for section in load_parts("section").values():
-        blocks += section.make_blocks(comparison)
-    return blocks
+    return blocks + from_sections("make_blocks", comparison)
 
 
 def _facts(comparison: ReportedComparison) -> list[Text]:

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +10,6 @@ import torch
 
 from bench.config.engine_options import engine_variables
 from bench.worker import load_choice
-from bench.worker.observe.profile_events import EngineProfile
 from bench.worker.workload import model as models
 
 Multiply = Callable[[], object]  # multiplies two matrices that are fixed, once
@@ -38,9 +37,12 @@ class TorchEngine(ABC):
         """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
         return
 
-    def own_profile(self) -> EngineProfile:
-        """Ends the engine's own profile; empty for an engine whose kernels are in torch's."""
-        return EngineProfile()
+    def own_profile(self) -> tuple[Sequence[dict[str, Any]], int]:
+        """Ends the engine's own profile: its events, and its beginning in nanoseconds of the machine's clock.
+
+        Empty for an engine whose kernels are in torch's.
+        """
+        return (), 0
 
     @abstractmethod
     def proof(self, loss_function: str) -> dict[str, Any]:

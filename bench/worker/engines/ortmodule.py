@@ -29,7 +29,6 @@ from bench.errors import LaunchFailed
 from bench.launch.messages import FROZEN
 from bench.worker.engines import Multiply, TorchEngine
 from bench.worker.engines._ort_sessions import check_every_session, limit_threads, set_session_options
-from bench.worker.observe.profile_events import EngineKernel, EngineProfile, merged
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
 
@@ -43,11 +42,6 @@ RANDOM = re.compile("Bernoulli|Multinomial|Random.*")  # operators that draw and
 
 RECOMPUTED = "_recompute"
 """The end of the name of a node that ONNX Runtime's memory optimizer added to the backward pass."""
-
-EXECUTION = "SequentialExecutor::Execute"
-"""What ONNX Runtime's profile calls one execution of a part of the graph, forward or backward."""
-
-HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")  # operators that hand over to PyTorch
 
 ELEMENT_TYPES = {
     torch.float32: onnx.TensorProto.FLOAT,
@@ -99,14 +93,14 @@ class Engine(TorchEngine):
         """Let ONNX Runtime write down every kernel of its training session; called before `wrap`."""
         self.profiled = True
 
-    def own_profile(self) -> EngineProfile:
-        """The session's executions, and its kernels but for those in PyTorch's profile; ends its own."""
+    def own_profile(self) -> tuple[Sequence[dict[str, Any]], int]:
+        """The events of the session's own profile, which ends."""
         manager = self.module._torch_module._execution_manager(True)
         session = manager._execution_agent._inference_session
         beginning = session.get_profiling_start_time_ns()
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         self.profiles.cleanup()
-        return read_profile(events, beginning=beginning)
+        return events, beginning
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Node counts of the optimised training graph, and what makes its session recompute."""
@@ -279,25 +273,6 @@ def watch_exports() -> list[str]:
 
     GraphTransitionManager._export_model = staticmethod(leaving_buffers)
     return frozen
-
-
-def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineProfile:
-    """What the events of a session's whole profile say, by the machine's clock.
-
-    Their times are microseconds since its `beginning`, in nanoseconds of that clock.
-    """
-    executions, kernels = [], []
-    for event in events:
-        start = beginning + 1000 * event["ts"]
-        end = start + 1000 * event["dur"]
-        if event["name"] == EXECUTION:
-            executions.append((start, end))
-        elif event["name"].endswith("_kernel_time") and event["args"]["op_name"] not in HANDED_OVER:
-            kernels.append(EngineKernel(name=event["args"]["op_name"], start=start, end=end))
-    return EngineProfile(
-        executions=merged(executions),  # those of subgraphs lie within others
-        kernels=sorted(kernels, key=lambda kernel: kernel.start),
-    )
 
 
 def product_model(element_type: int) -> onnx.ModelProto:

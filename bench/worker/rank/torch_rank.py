@@ -18,7 +18,6 @@ from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.rank import Rank
 
 if TYPE_CHECKING:
-    from bench.worker.observe.step_profile import StepProfiler
     from bench.worker.rank.evaluation import Evaluation
     from bench.worker.rank.training import Training
 
@@ -31,7 +30,6 @@ class TorchRank(Rank):
 
     training: "Training"
     evaluation: "Evaluation | None" = None
-    profiler: "StepProfiler | None" = None
 
     def build(self) -> messages.Built:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
@@ -139,20 +137,3 @@ class TorchRank(Rank):
             self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
         loss_sum, predicted = self.evaluation.sum_losses()
         return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
-
-    def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
-        """Take steps under a profiler, which goes on until `finish_profile`."""
-        from bench.worker.observe.step_profile import StepProfiler
-
-        training = self.training
-        if self.profiler is None:
-            processes = self.spec.profiled_groups * max(1, len(self.spec.cores))
-            self.profiler = StepProfiler(training, processes)
-        training.barrier()
-        settled = self.profiler.profile(steps, counted=counted)
-        return messages.RoundProfiled(settled=settled)
-
-    def finish_profile(self) -> messages.StepsProfiled:
-        """What the counted steps of every round were spent on."""
-        assert self.profiler is not None, "something has been profiled"
-        return messages.StepsProfiled(rounds=self.profiler.finish())

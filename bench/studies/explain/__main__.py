@@ -1,4 +1,4 @@
-"""python -m bench.why [RESULTS]: say where each backend's time goes in a comparison that was measured before.
+"""python -m bench.studies.explain [RESULTS]: where each backend's time goes in a comparison measured before.
 
 It goes on with that comparison (resume=true measure.explain=true): parity is checked again, since it leaves
 the weights to profile with, and what crashed is tried again; no other launch is made.
@@ -24,7 +24,7 @@ from bench.statistics.table_values import count_launches, latest_overrides
 
 def main(arguments: list[str] | None = None) -> int:
     """Profile the backends of a results file; the exit status, as that of `python -m bench`."""
-    parser = command_parser("bench.why", __doc__)
+    parser = command_parser("bench.studies.explain", __doc__)
     newest = "a results file (default: this machine's newest)"
     parser.add_argument("results", nargs="?", type=Path, metavar="RESULTS", help=newest)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="where reports go: reports_dir=…")
