@@ -6,6 +6,7 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | --- | --- |
 | `__init__.py` | `STUDY`: the question, and the configurations that ask it; imports nothing but this module |
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
+| `cells.py` | `make_cells`: cells of a block's row, of its `Record`, steps and seconds |
 | `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
 | `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
 | `section.py` | what is said of a `ReportedComparison`: `make_notes`, `make_blocks` (page), `make_closing` |

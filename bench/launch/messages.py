@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Generic, TypeVar, Union
 import msgspec
 
 from bench.machine.telemetry.gpu_meter import GpuSample
-from bench.results.records import Product, Roofline, Shape
 from bench.study import load_parts
 
 A = TypeVar("A")
@@ -149,19 +148,6 @@ class LossesComputed(Answer, frozen=True, kw_only=True):
     losses: list[float]  # of this rank's, in the order of the request
 
 
-class FlopsCounted(Answer, frozen=True, kw_only=True):
-    """The work of a step was counted, by rank 0 alone."""
-
-    roofline: Roofline = Roofline()  # without what the device can do
-
-
-class ProductsTimed(Answer, frozen=True, kw_only=True):
-    """This rank's quickest matrix products by its engine."""
-
-    products: list[Product]  # of every shape that could be multiplied
-    absent: list[str]  # why others could not
-
-
 class Evaluated(Answer, frozen=True, kw_only=True):
     """The loss on this rank's part of the held-out data, by the plain model in PyTorch."""
 
@@ -227,16 +213,6 @@ class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
 
     steps: int
     compared: bool = False  # tensors with `WriteExpectedTensors`' files, which are of as many steps
-
-
-class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):
-    """Count the work of a step; after everything else in its launch that needs the model."""
-
-
-class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
-    """Time matrix products of these shapes, and of large squares, all ranks at a time."""
-
-    shapes: list[Shape]
 
 
 class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):

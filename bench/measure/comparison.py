@@ -40,7 +40,6 @@ from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.device_fit import DeviceFit
 from bench.measure.stages.parity import Parity
-from bench.measure.stages.roofline import RooflineFinder
 from bench.measure.stages.search import Search
 from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
@@ -136,7 +135,6 @@ class Comparison:
         bar = bar or ProgressBar(Console(stderr=True))
         timed = measure.launches > 0
         wanted: dict[Callable[[Run], Stage], bool] = {
-            RooflineFinder: timed,
             Search: measure.batch == "max",
             TimedLaunches: timed,
             **dict.fromkeys(_stages_of_studies(config), True),

@@ -84,7 +84,6 @@ def test_the_arithmetic_of_every_row_holds(three: tuple[Path, pd.DataFrame]) -> 
 def test_every_row_says_how_far_it_is_from_the_device_s_limit(three: tuple[Path, pd.DataFrame]) -> None:
     rows = three[1]
     assert rows["model_flops_per_step"].nunique() == rows["limit_flops_per_s"].nunique() == 1
-    assert rows["layers_flops_share"].between(0.2, 0.95).all()
     assert rows["roofline_share"].between(0.001, 1).all()
     rates = rows["torch_matmul_flops_per_s"]
     assert rates.between(1e8, 1e14).all()
@@ -97,7 +96,7 @@ def test_the_record_says_what_multiplied_and_how_long_each_shape_took(
     three: tuple[Path, pd.DataFrame],
 ) -> None:
     (path, *_) = sorted((three[0] / "results").glob("runs/*/*/launch-1/pytorch/record.json"))
-    roofline = json.loads(path.read_text())["roofline"]
+    roofline = json.loads(path.read_text())["found"]["limit"]
     assert 1 <= len(roofline["products"]) <= 8
     shapes = [one["shape"] for one in roofline["products"]]
     for library in roofline["libraries"]:

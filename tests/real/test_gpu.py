@@ -272,8 +272,8 @@ def _rate(precision: str) -> float | None:
     import torch
 
     from bench.config.training import Precision
+    from bench.studies.limit import products
     from bench.worker import engines
-    from bench.worker.observe import products
     from bench.worker.rank.training import device_of
     from bench.worker.workload.precision import AMPERE
     from tests.support.configs import a_spec
@@ -391,7 +391,7 @@ IN_16_BITS = {
 FIGURES = (
     *("device_peak_mib", "torch_peak_allocated_mib", "torch_peak_reserved_mib", "energy_j"),
     *("device_baseline_mib", "optimizer_state_bytes", "loss_difference", "roofline_share"),
-    *("torch_matmul_flops_per_s", "layers_flops_share"),
+    "torch_matmul_flops_per_s",
 )
 
 

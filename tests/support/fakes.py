@@ -16,36 +16,23 @@ from bench.launch.messages import (
     Build,
     Built,
     ComputeLosses,
-    CountFlops,
     Done,
     Evaluate,
     Evaluated,
     ExpectedTensor,
     ExpectedTensorsWritten,
     FirstStepTaken,
-    FlopsCounted,
     LossesComputed,
     ParityTrained,
-    ProductsTimed,
     Request,
     TakeFirstStep,
     TimeBlock,
-    TimeProducts,
     TrainForParity,
     UseBatches,
     WriteExpectedTensors,
 )
 from bench.launch.spec import WorkerSpec
-from bench.results.records import Product, Roofline, Shape, WorkloadProduct
 from bench.study import find_studies
-
-SQUARE = Shape(batch=1, rows=1000, inner=1000, columns=1)
-PRODUCTS = (
-    WorkloadProduct(shape=Shape(batch=1, rows=10, inner=10, columns=10), flops=3_000),
-    WorkloadProduct(shape=Shape(batch=2, rows=5, inner=10, columns=5), flops=1_000),
-)
-"""What fake groups multiply: a square, and what their workload holds."""
-
 
 OF_STUDIES: dict[type, Callable[["FakeGroup", Any, int], Any]] = {}
 """What answers a study's requests, by their class: `tests/studies/NAME/fakes.py` puts it here."""
@@ -225,7 +212,7 @@ class FakeGroup:
             self.batches = 0
         if isinstance(request, TrainForParity):
             self.batches += request.steps
-        self.batches += isinstance(request, CountFlops)
+        self.batches += request.name == "count_flops"
         if isinstance(request, Build) and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
 
@@ -333,16 +320,6 @@ class FakeGroup:
                     differences=self.script.get("differences", {}).get(self.spec.precision.name, {}),
                     proof=self._proof(),
                 )
-            case CountFlops():
-                if rank:
-                    return FlopsCounted()
-                counted_flops = Roofline(
-                    counted=((4, 4_000), (8, 8_000)),
-                    counted_on="shapes",
-                    layers_flops=3_000,
-                    products=tuple(PRODUCTS),
-                )
-                return FlopsCounted(roofline=counted_flops)
             case Evaluate():
                 predicted = 100 * (1 + rank)
                 loss = self.script.get("held_out", lambda steps: 4 - steps / 10)(self.steps)
@@ -351,14 +328,6 @@ class FakeGroup:
                     predicted=predicted,
                     steps=self.steps + self.script.get("extra_steps", 0),
                 )
-            case TimeProducts(shapes=shapes):
-                products = [
-                    Product(shape=shape, flops=flops, seconds=1.0)
-                    for shape, flops in zip(
-                        [SQUARE, *shapes], self.script.get("products", (2e6, 1e6, 0.5e6)), strict=False
-                    )
-                ]
-                return ProductsTimed(products=products, absent=[])
         raise AssertionError(f"{request} has no answer")
 
     def _proof(self) -> dict[str, Any]:

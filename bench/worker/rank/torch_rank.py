@@ -13,8 +13,6 @@ from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
 from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
-from bench.results.records import Roofline, Shape
-from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.rank import Rank
 
 if TYPE_CHECKING:
@@ -103,26 +101,6 @@ class TorchRank(Rank):
             differences=reader.differences,
             proof=self.training.proof(),
         )
-
-    def count_flops(self) -> messages.FlopsCounted:
-        """The work of a step, counted by rank 0 alone on a second model; what fails is only absent."""
-        from bench.worker.observe import flops
-
-        if self.rank != 0:
-            return messages.FlopsCounted()
-        try:
-            (first, *_), *_ = self.training.steps(1)
-            return messages.FlopsCounted(roofline=flops.count_step(self.spec, first))
-        except Exception as error:  # nothing that is trained or timed depends on it
-            reason = f"FLOPs of a step: {in_a_line(error)}"
-            return messages.FlopsCounted(roofline=Roofline(absent=(reason,)))
-
-    def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:
-        """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
-        from bench.worker.observe.products import time_products
-
-        products, absent = time_products(self.training, shapes)
-        return messages.ProductsTimed(products=products, absent=absent)
 
     def evaluate(self) -> messages.Evaluated:
         """The loss on this rank's part of the held-out data; training is as it was before."""
