@@ -13,10 +13,13 @@ import pytest
 from bench.results import csv_files
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
+from bench.study import find_studies
 from tests.support.commands import Ran, on_cores, side_by_side
 from tests.support.cores import two_cores
 
 pytestmark = two_cores
+
+of_limit = pytest.mark.skipif("limit" not in find_studies(), reason="the study has been taken out")
 
 
 SHOWN = {"pytorch": "adamw", "pytorch_best": "adamw_fused"} | (
@@ -81,6 +84,7 @@ def test_the_arithmetic_of_every_row_holds(three: tuple[Path, pd.DataFrame]) -> 
     assert list(rows["samples_per_s"]) == pytest.approx(list(computed), rel=1e-9)
 
 
+@of_limit
 def test_every_row_says_how_far_it_is_from_the_device_s_limit(three: tuple[Path, pd.DataFrame]) -> None:
     rows = three[1]
     assert rows["model_flops_per_step"].nunique() == rows["limit_flops_per_s"].nunique() == 1
@@ -92,6 +96,7 @@ def test_every_row_says_how_far_it_is_from_the_device_s_limit(three: tuple[Path,
     assert rows["ort_matmul_flops_per_s"].notna().all() == with_onnxruntime
 
 
+@of_limit
 def test_the_record_says_what_multiplied_and_how_long_each_shape_took(
     three: tuple[Path, pd.DataFrame],
 ) -> None:

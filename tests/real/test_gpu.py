@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -272,7 +273,6 @@ def _rate(precision: str) -> float | None:
     import torch
 
     from bench.config.training import Precision
-    from bench.studies.limit import products
     from bench.worker import engines
     from bench.worker.rank.training import device_of
     from bench.worker.workload.precision import AMPERE
@@ -288,8 +288,8 @@ def _rate(precision: str) -> float | None:
         synchronize=torch.cuda.synchronize,
         barrier=torch.cuda.synchronize,
     )
-    timed, _ = products.time_products(training, [])
-    return max(one.flops / one.seconds for one in timed)
+    timed, _ = import_module("bench.studies.limit.products").time_products(training, [])
+    return float(max(one.flops / one.seconds for one in timed))
 
 
 @pytest.mark.gpu
