@@ -37,8 +37,8 @@ class Study:
     command: str  # by which it is asked: of make, or a setting of `make bench`
     # whether a `bench.config.schema.Config` asks for its stage
     is_wanted: Callable[[Any], bool] = lambda config: False  # noqa: ARG005
-    # what its command, given a results file, adds to a comparison that did not ask for it; empty: nothing
-    adds: str = ""
+    # what it adds to a comparison that did not ask for it, in words, and the configuration that then does
+    adds: tuple[str, Callable[[Any], Any]] | None = None
     figure: str = ""  # the name of its chart, if it has one
 
 

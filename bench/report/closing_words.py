@@ -111,16 +111,21 @@ def suggest(
     if spoiled or verdicts & {INCONCLUSIVE, ONE_LAUNCH}:
         made = count_launches(comparison.rows)
         more = max(FEWEST_LAUNCHES, (3 if spoiled else 2) * made)
-        again = replace(config, resume=True, measure=replace(config.measure, launches=more))
-        line = command_with(overrides_of(again, places=True), stacks.own())
-        command = re.sub("^python ", f"{this_python()} ", line)
+        command = _resume(replace(config, measure=replace(config.measure, launches=more)))
         if spoiled:
             return command, "first end the other processes; then this adds launches"
         return command, "adds launches, to decide what is inconclusive"
     if any(summary.speedup for summary in comparison.others):
-        for name, study in find_studies().items():
+        for study in find_studies().values():
             if study.adds and (interrupted or not study.is_wanted(config)):
-                return shlex.join([this_python(), "-m", f"bench.studies.{name}", str(results)]), study.adds
+                purpose, ask = study.adds
+                return _resume(ask(config)), purpose
         figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
         return shlex.join(figure), "draw it"
     return "", ""
+
+
+def _resume(config: Config) -> str:
+    """The command that goes on with a comparison under these settings."""
+    line = command_with(overrides_of(replace(config, resume=True), places=True), stacks.own())
+    return re.sub("^python ", f"{this_python()} ", line)

@@ -2,23 +2,23 @@
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
-from tests.support.interruptions import Plan, interrupt, rounds_in
+from tests.support.interruptions import Plan, command, interrupt, rounds_in
 
 pytestmark = [pytest.mark.once, two_cores]
 
 
-def test_ctrl_c_in_the_profiles_ends_with_0_and_why_adds_them_without_measuring_anew(tmp_path: Path) -> None:
+def test_ctrl_c_in_the_profiles_ends_with_0_and_resuming_adds_them(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path
     (folder / "tmp").mkdir()
-    # A model of conf/, since `bench.studies.explain` is told of no other folder.
-    small = ("model=bert-tiny", "model.size=mini", "micro_batch=1", "seq_len=8", "measure.explain=true")
+    small = ("micro_batch=1", "seq_len=8", "measure.explain=true")
     plan = Plan(backends=("pytorch",), launches=1, rounds=2, world_size=1)
     ended = interrupt(plan, folder, "coordinator", "untimed: pytorch, set-up", signal.SIGINT, *small)
     assert ended.status == 0
@@ -31,9 +31,8 @@ def test_ctrl_c_in_the_profiles_ends_with_0_and_why_adds_them_without_measuring_
     assert not breakdown.exists()
     assert "profiled step:" not in page.read_text()
     before = results.read_bytes()
-    forked = ("tests.support.on_any_machine", "--forked")
-    why = [sys.executable, "-m", *forked, "bench.studies.explain", str(results)]
-    done = subprocess.run([*why, f"reports_dir={folder}/reports"], cwd=ROOT, capture_output=True, text=True)
+    again = command(plan, folder, *small, "resume=true")
+    done = subprocess.run(again, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, results.read_bytes()) == (0, before), done.stderr
     assert breakdown.exists()
     assert "profiled step:" in page.read_text()

@@ -1,6 +1,5 @@
-"""What `make bench` says after the verdict, and `make why`: the explanation follows, or is made up for."""
+"""What `make bench` says after the verdict: the explanation follows, or is made up for."""
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -10,22 +9,14 @@ from typing import Any, cast
 import pytest
 
 from bench.__main__ import measure_and_report
-from bench.config.compose import compose
-from bench.config.naming import DEFAULT_STACK
-from bench.config.schema import Config
-from bench.errors import Terminated, UserError
+from bench.errors import Terminated
 from bench.measure import comparison as measuring
 from bench.measure.comparison import Comparison
-from bench.measure.plan import preflight
-from bench.setup import stacks
-from bench.studies.explain import __main__ as why
 from bench.studies.explain.messages import ProfileSteps
 from bench.studies.explain.table import TABLE
 from tests.support.comparisons import Simulated, nobody_looks, rows_of
 from tests.support.configs import BACKENDS, a_config
-from tests.support.factories import block, comparison, failed, record
 from tests.support.fakes import FakeGroup, Script, starter
-from tests.support.result_files import write_records
 
 WHY = "Why follows in"
 
@@ -102,8 +93,8 @@ def test_without_profiles_nothing_is_announced_and_why_is_what_to_type_next(
     assert run(explain=False) == []
     said = capsys.readouterr()
     assert WHY not in said.err
-    assert said.out.rstrip().endswith("m-cpux2.csv  # says where the time goes")
-    assert " -m bench.studies.explain " in said.out.splitlines()[-1]
+    assert said.out.rstrip().endswith("  # says where the time goes")
+    assert {"resume=true", "measure.explain=true"} <= set(said.out.split())
 
 
 def test_a_reference_alone_is_profiled_too_and_has_its_page(
@@ -129,7 +120,8 @@ def test_ctrl_c_in_the_profiles_keeps_everything_and_leaves_the_page_without_the
     assert run() == []
     said = capsys.readouterr().out
     assert said.count("Faster than pytorch") == 1
-    assert " -m bench.studies.explain " in said.splitlines()[-1]
+    assert "resume=true" in said.split()
+    assert said.rstrip().endswith("  # says where the time goes")
     assert "profiled step:" not in page.read_text(), "the older profile is of other rows"
     assert not TABLE.path_of(path).exists()
     before = rows_of(tmp_path)
@@ -180,113 +172,3 @@ def test_how_long_it_takes_is_said_before_the_verdict(tmp_path: Path) -> None:
     run = Simulated(tmp_path, explain=True)
     (line,) = (line for line in run.printed if "until the verdict" in line)
     assert re.search(r" until the verdict, then about \d+ (min|s).* to say why$", line)
-
-
-# make why
-
-
-@pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A results file of three launches, as this stack would name it, beside which nothing is profiled."""
-    monkeypatch.setattr(preflight, "available_cores", lambda: 2)
-    monkeypatch.setattr(preflight, "check_packages", lambda config: None)
-    path = tmp_path / "a 'b'" / f"bert-mini-cpux2{'' if stacks.own() == DEFAULT_STACK else '-modern'}.csv"
-    write(path, ["measure=quick"])
-    return path
-
-
-def write(path: Path, overrides: list[str], launches: int = 3) -> None:
-    seconds = {"pytorch": [[2.0]] * launches, "ortmodule": [[1.6]] * launches}
-    write_records(
-        path,
-        comparison(seconds, overrides=tuple(overrides)) if launches else [failed("pytorch", "oom", "no")],
-    )
-
-
-def test_why_goes_on_with_the_row_s_own_overrides_and_adds_no_launch(
-    measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    calls: list[tuple[Config, str]] = []
-
-    def note(config: Config, stem: str) -> list[str]:
-        calls.append((config, stem))
-        return ["a launch failed"]
-
-    monkeypatch.setattr(why, "measure_and_report", note)
-    assert why.main([str(measured), "reports_dir=elsewhere"]) == 1
-    assert capsys.readouterr().err == "a launch failed\n"
-    ((config, stem),) = calls
-    assert (config.resume, config.measure.explain, config.measure.launches) == (True, True, 3)
-    assert (config.measure.rounds, config.measure.most_launches) == (16, 3)
-    assert (config.results_dir, config.reports_dir) == (str(measured.parent), "elsewhere")
-    assert stem == measured.stem
-
-
-@pytest.mark.parametrize(
-    ("overrides", "launches", "sentence"),
-    [
-        ([], 0, " has no timed launch to explain; measure with `make bench` first."),
-        (["seed=3"], 3, " is not of this machine or stack, where its "),
-        (["model=gone"], 3, "model=gone does not exist; choose from: "),
-    ],
-)
-def test_what_cannot_be_gone_on_with_is_refused(
-    measured: Path,
-    overrides: list[str],
-    launches: int,
-    sentence: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(why, "measure_and_report", lambda *_: pytest.fail("nothing may be measured"))
-    write(measured, overrides, launches)
-    assert why.main([str(measured)]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert said.count("\n") == 1
-
-
-def test_what_disturbed_the_reference_has_to_go_before_why_is_asked(
-    measured: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(why, "measure_and_report", lambda *_: pytest.fail("nothing may be measured"))
-    blocks = (block(other_cpu_seconds=(1.0, 1.0)),)
-    write_records(measured, [record(name, blocks=blocks) for name in ("pytorch", "ortmodule")])
-    assert why.main([str(measured)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"{measured}: pytorch, the reference, has no result (invalid: 1 of 1 blocks ")
-    assert said.endswith("end them); measure it anew with make bench.\n")
-
-
-def test_a_file_that_a_new_run_was_about_to_replace_is_not_measured_anew(
-    measured: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(why, "measure_and_report", lambda *_: pytest.fail("nothing may be measured"))
-    marker = measured.parent / "runs" / measured.stem / "unwritten"
-    marker.parent.mkdir(parents=True)
-    marker.touch()
-    assert why.main([str(measured)]) == 2
-    assert "was about to be replaced by a new run" in capsys.readouterr().err
-
-
-def test_a_file_of_other_code_is_refused_by_resuming(
-    measured: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = measured.read_bytes()
-    assert why.main([str(measured), f"reports_dir={measured.parent}/reports"]) == 2
-    assert "was measured with other settings (the files that it names, or what" in capsys.readouterr().err
-    assert measured.read_bytes() == before
-
-
-def test_the_newest_file_of_this_machine_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    machine = Path(compose().results_dir).parent
-    with pytest.raises(UserError, match="holds no results file"):
-        why.find_newest()
-    names = ["bench/old.csv", "methods/new.csv", "bench/new.breakdown.csv"]
-    for age, name in zip((200, 100, 0), names, strict=True):
-        path = machine / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        os.utime(path, (1e9 - age, 1e9 - age))
-    assert why.find_newest() == machine / "methods/new.csv"
