@@ -19,8 +19,8 @@ class TorchEngine(ABC):
     library = "torch"  # that multiplies matrices; its rate is measured once
     options: Mapping[str, Any]  # `engine_options` of the backend
     model: torch.nn.Module  # that `wrap` was given
-    threads: int | None  # as `wrap` was asked; torch's own were set when the process started
-    checkpointing: bool  # likewise
+    threads: int | None  # as `wrap` was asked; those of torch were set when the process started
+    checkpointing: bool  # as `wrap` was asked
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The module to train; the engine keeps to `threads` CPU threads, or to its own default if None.
