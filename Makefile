@@ -46,7 +46,7 @@ PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was fo
 PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup action bench why sweep reproduce node compare report methods claims advise scale matrix doctor \
+.PHONY: help setup action bench sweep reproduce node compare report methods claims advise scale matrix doctor \
 	containers selftest overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets
@@ -64,9 +64,6 @@ endif
 bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
 	$(BENCH)
-
-why: setup ## say where each backend's time goes, without measuring anew: ARGS=results/….csv, or the newest
-	$(VENV)/bin/python -m bench.why $(ARGS)
 
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 	$(BENCH) --multirun

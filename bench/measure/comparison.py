@@ -40,8 +40,6 @@ from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.device_fit import DeviceFit
 from bench.measure.stages.parity import Parity
-from bench.measure.stages.profiles import Profiles
-from bench.measure.stages.roofline import RooflineFinder
 from bench.measure.stages.search import Search
 from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
@@ -68,7 +66,7 @@ def measure_comparison(
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        show_verdict: is called before the backends are profiled, which comes last and changes no verdict.
+        show_verdict: is called before stages that only add to the verdict.
 
     Raises:
         UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
@@ -136,12 +134,12 @@ class Comparison:
         ]
         bar = bar or ProgressBar(Console(stderr=True))
         timed = measure.launches > 0
+        of_studies: list[type[Stage]] = [part.STAGE for part in load_wanted("stage", config)]
+        of_studies.sort(key=lambda stage: bool(stage.after_verdict))  # last what no verdict waits for
         wanted: dict[Callable[[Run], Stage], bool] = {
-            RooflineFinder: timed,
             Search: measure.batch == "max",
             TimedLaunches: timed,
-            **{part.STAGE: True for part in load_wanted("stage", config)},
-            Profiles: timed and measure.explain,  # last: the verdict does not wait for it
+            **dict.fromkeys(of_studies, True),
         }
         beside = [part.TABLE for part in load_wanted("table", config)]
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
@@ -202,13 +200,13 @@ class Comparison:
 
     def _estimate(self) -> None:
         """Say how long what follows the parity launch will take, by its pace."""
-        bar, why = self.shared.bar, 0.0
+        bar, later = self.shared.bar, {}
         for stage in self.stages:
             bar.guess(stage.guess())
-            if isinstance(stage, Profiles):
-                why = bar.seconds_of(stage.expected()) or 0.0
+            if stage.after_verdict:
+                later[stage.after_verdict] = bar.seconds_of(stage.expected()) or 0.0
         if left := bar.seconds_left():
-            parts = {"until the verdict": left - why, "to say why": why}
+            parts = {"until the verdict": left - sum(later.values()), **later}
             said = [f"{describe_duration(seconds)} {words}" for words, seconds in parts.items() if seconds]
             bar.print_line(", then ".join(said))
 

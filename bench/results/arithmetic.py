@@ -15,20 +15,6 @@ def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Numbe
     return steps * global_batch / seconds
 
 
-def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
-    """FLOPs of a micro-batch from those of two others: one part grows with the samples, one does not.
-
-    Exact, since either part is a whole number. `counted` pairs a micro-batch, in samples, with its FLOPs.
-    """
-    (small, small_flops), (large, large_flops) = counted
-    return small_flops + (micro_batch - small) * ((large_flops - small_flops) // (large - small))
-
-
-def combined_rate(parts: Sequence[tuple[float, float]]) -> float:
-    """Return the rate of all parts of work together, each an amount and the rate at which it is done."""
-    return sum(amount for amount, _ in parts) / sum(amount / rate for amount, rate in parts)
-
-
 def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     """Seconds of a block or a phase: those of the slowest rank, for which the others wait."""
     return max(seconds_per_rank)

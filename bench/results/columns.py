@@ -64,7 +64,6 @@ DTYPES = {
     "samples_per_s": REAL,  # steps * global_batch / seconds
     "model_flops_per_step": WHOLE,  # forward and backward, all ranks; without recomputation and optimizer
     "model_flops_per_s": REAL,  # model_flops_per_step * steps / seconds
-    "layers_flops_share": REAL,  # of model_flops_per_step, in the repeated layers; the rest is ends and head
     "torch_matmul_flops_per_s": REAL,  # of matrix products at the workload's own shapes; sum of all ranks
     "ort_matmul_flops_per_s": REAL,  # the same by ONNX Runtime; blank where it does not run
     "limit_flops_per_s": REAL,  # the highest rate of any engine's products at this precision, all ranks
@@ -130,5 +129,5 @@ ADDED = (
 )
 """Columns that files of before they were recorded lack; they are blank there."""
 
-REMOVED = ("installed_mib", "loaded_mib", "published_layers_flops_share")
+REMOVED = ("installed_mib", "loaded_mib", "layers_flops_share", "published_layers_flops_share")
 """Columns of earlier files that nobody reads any more."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.results.atomic import write_atomically
-from bench.results.columns import REAL, TEXT, WHOLE
+from bench.results.columns import TEXT, WHOLE
 from bench.results.records import Record
 
 DESCRIBED = ("started_at", "git_commit", "config_hash", "environment_hash", "backend", "stack")
@@ -94,24 +94,3 @@ class SideFile:
     def _whole_types(self) -> dict[str, str]:
         whole = [name for name, kind in self.columns.items() if kind == WHOLE]
         return dict.fromkeys(whole, "Int64" if self.blanks else "int64")
-
-
-BREAKDOWN = SideFile(
-    kind="breakdown",
-    what="a breakdown",
-    columns={
-        "round": REAL,
-        "steps": REAL,
-        "profiled_step_s": REAL,
-        "kind": TEXT,  # of work
-        "library": TEXT,
-        "part": TEXT,
-        "operator": TEXT,
-        "calls_per_step": REAL,
-        "seconds_per_step": REAL,
-    },
-)
-"""Where a step's time went: a row for each operator of each backend in each round.
-
-The seconds of a round add up to its profiled step. They are of an untimed run under a profiler, so that they
-explain timed steps and are never mixed with them."""

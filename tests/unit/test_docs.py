@@ -266,7 +266,7 @@ def test_the_end_of_make_bench_on_a_page_is_what_it_prints(
     """A page may leave lines out, and shows no rules."""
     comparison = read_comparison(CLOSING[page])
     print_verdict(comparison)
-    print_rest(comparison, [CLOSING[page]], compose(comparison.overrides), profiled=True)
+    print_rest(comparison, [CLOSING[page]], compose(comparison.overrides), interrupted=False)
     printed = iter(line.rstrip() for line in capsys.readouterr().out.splitlines())
     (block,) = re.findall(r"^```\n(Faster than .*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
     for line in filter(None, block.splitlines()):

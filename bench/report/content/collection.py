@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.errors import UserError
@@ -18,7 +17,7 @@ from bench.report.words.formatting import one_line
 from bench.report.words.titles import make_title
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
-from bench.results.side_files import BREAKDOWN, SideFile
+from bench.results.side_files import SideFile
 from bench.statistics.table_values import distinct_text, model_label
 from bench.study import load_parts
 
@@ -27,7 +26,6 @@ from bench.study import load_parts
 class ReportedComparison(ComparisonResults):
     """The results of a comparison, with the words under which a report shows them."""
 
-    profile: pd.DataFrame | None = None  # `BREAKDOWN`: where each backend's time goes
     beside: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # by its kind, what a side file says
     path: Path | None = None  # the results file, if it was read from one
     distinction: str = ""  # what tells it from others that are shown with it under the same title
@@ -51,11 +49,6 @@ class ReportedComparison(ComparisonResults):
     def anchor(self) -> str:
         """Where its section stands on a page: its file's name, which only another study may use as well."""
         return self.stem if self.study == "bench" else f"{self.study}-{self.stem}"
-
-    @cached_property
-    def breakdowns(self) -> list[Breakdown]:
-        """Where the time of each backend goes that was profiled."""
-        return [] if self.profile is None else break_down(self.profile, self.rows, self.summaries)
 
     @cached_property
     def model(self) -> str:
@@ -154,16 +147,11 @@ def read_comparison(path: Path) -> ReportedComparison:
     Raises:
         UserError: one of them is damaged.
     """
-    rows, profile = csv_files.read(path), BREAKDOWN.path_of(path)
-    tables = [part.TABLE for part in load_parts("table").values()]
-    beside = {kind.kind: _read_beside(path, rows, kind) for kind in tables}
-    return ReportedComparison(
-        stem=path.stem,
-        rows=rows,
-        profile=BREAKDOWN.read(profile) if profile.exists() else None,
-        beside={kind: table for kind, table in beside.items() if table is not None},
-        path=path,
-    )
+    rows = csv_files.read(path)
+    kinds = [part.TABLE for part in load_parts("table").values()]
+    tables = {kind.kind: _read_beside(path, rows, kind) for kind in kinds}
+    beside = {kind: table for kind, table in tables.items() if table is not None}
+    return ReportedComparison(stem=path.stem, rows=rows, beside=beside, path=path)
 
 
 def _read_beside(path: Path, rows: pd.DataFrame, side_file: SideFile) -> pd.DataFrame | None:

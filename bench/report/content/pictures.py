@@ -7,12 +7,11 @@ from typing import TypeAlias
 
 from bench.report.content.blocks import Picture
 
-TIME = "breakdown"
+MORE = "More figures"
 
 CAPTIONS = {
     "speedup": "Speed-up over the reference backend",
     "memory": "Peak memory",
-    TIME: "Where a step's time goes",
 }
 """What a figure of each kind of the core shows."""
 
@@ -25,6 +24,7 @@ class ReportFigure:
     title: str  # what it shows
     of: str = ""  # of what, in words; empty for all comparisons
     caption: str = ""  # how to read it
+    section: str = MORE  # in which it stands where it is not at the top of a page
     beside_answer_of: Set[str] = frozenset()  # at the top of a page, by anchors of comparisons
 
     @property

@@ -50,24 +50,6 @@ PARTS = {
 }
 """Colours and hatches of a peak's parts, from the foot of the bar."""
 
-KINDS = {
-    "matrix products": ("#0072B2", ""),
-    "softmax": ("#CC79A7", "|||"),
-    "normalisation": ("#009E73", ""),
-    "elementwise": ("#F0E442", "///"),
-    "embedding": ("#CC79A7", ""),
-    "loss": ("#D55E00", "xxx"),
-    "dropout": ("#009E73", "+++"),
-    "copies": ("#56B4E9", "\\\\\\"),
-    "optimizer": ("#E69F00", "|||"),
-    "communication": ("#999999", "---"),
-    "host": ("#7A4F2B", ""),
-    "other": ("#C9C9C9", "////"),
-    "not in the profile": (GROUND, ""),
-}
-"""Colours and hatches of the kinds of work in a step, from the foot of the bar."""
-
-
 RC: dict[str, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],

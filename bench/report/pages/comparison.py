@@ -24,8 +24,7 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
         *([over] if over else []),
         *(f"{backend}: {note}" for backend, note in notes.backend_notes(summaries)),
         *(f"warning: {warning}" for warning in comparison.warnings),
-        *(f"{name}: {why}" for name, why in notes.certain_parts(comparison.breakdowns, summaries)),
-        *notes.coverage(comparison.breakdowns),
+        *(f"{name}: {words}" for name, words in from_sections("make_notes", comparison)),
         *([definitions.LEFT_ALONE] if comparison.uncontrolled else []),
     ]
     return [

@@ -27,7 +27,7 @@ from bench.report.content.blocks import (
 )
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.models import ModelRow, Setting
-from bench.report.content.pictures import CAPTIONS, TIME, ReportFigure
+from bench.report.content.pictures import MORE, ReportFigure
 from bench.report.pages.comparison import comparison_blocks
 from bench.report.words.formatting import (
     MISSING,
@@ -80,9 +80,9 @@ class MachinePage:
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
         """Everything else; `figures` are those that do not stand at the top."""
+        headings = dict.fromkeys([*(each.section for each in figures if each.section != MORE), MORE])
         sections: list[tuple[str, list[Block]]] = [
-            (CAPTIONS[TIME], _pictures([one for one in figures if one.title == CAPTIONS[TIME]])),
-            ("More figures", _pictures([one for one in figures if one.title != CAPTIONS[TIME]])),
+            *((heading, _pictures(figures, heading)) for heading in headings),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
         ]
         return [Folded(heading, blocks, is_section=True) for heading, blocks in sections if blocks]
@@ -192,8 +192,9 @@ def _status(comparisons: Sequence[ReportedComparison], backends: Sequence[str]) 
 # Everything else
 
 
-def _pictures(figures: Sequence[ReportFigure]) -> list[Block]:
-    return [Pictures([figure.picture for figure in figures])] if figures else []
+def _pictures(figures: Sequence[ReportFigure], section: str) -> list[Block]:
+    pictures = [figure.picture for figure in figures if figure.section == section]
+    return [Pictures(pictures)] if pictures else []
 
 
 def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> str:

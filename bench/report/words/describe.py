@@ -10,7 +10,7 @@ import pandas as pd
 
 from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.config.choices import OWN_TASK
-from bench.report.words.formatting import TIMES, number, one_line, plural, share
+from bench.report.words.formatting import TIMES, number, one_line, plural
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
 from bench.statistics.backend_blocks import at_reference_precision, median
@@ -180,7 +180,7 @@ def extent(rows: pd.DataFrame) -> str:
 
 
 def products(rows: pd.DataFrame) -> str:
-    """The rates of matrix products at the workload's shapes, the limit and the layers' share; or empty."""
+    """The rates of matrix products at the workload's shapes, and the limit; or empty."""
     rates: dict[str, float | None] = {}
     for place, stack in enumerate(rates_by_stack(rows)):
         if place:
@@ -189,11 +189,9 @@ def products(rows: pd.DataFrame) -> str:
             rates |= {"PyTorch": stack.torch, "ONNX Runtime": stack.onnxruntime}
     parts = [f"{name} {_gigaflops(rate)}" for name, rate in rates.items() if rate is not None]
     limit = median(at_reference_precision(ColumnArrays(rows))["limit_flops_per_s"])
-    layers = rows["layers_flops_share"].dropna()
     sentences = [
         f"matrix products at this workload's shapes: {', '.join(parts)}" if parts else "",
         "" if limit is None else f"limit {_gigaflops(limit)}",
-        "" if layers.empty else f"layers have {share(layers.median())} of the FLOPs",
     ]
     return "; ".join(filter(None, sentences))
 

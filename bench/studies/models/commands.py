@@ -23,6 +23,7 @@ from bench.studies.models.choosing import (
     read_results,
     showable,
 )
+from bench.study import list_figures
 
 FIGURE = """python -m bench.report figure RESULTS… --out FILE: draw the models of these results side by side.
 
@@ -131,8 +132,8 @@ def figure_parser() -> argparse.ArgumentParser:
     """The command line of `figure`."""
     parser = _parser("figure", FIGURE, "bars in place of the usual ones")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="ends in .svg, .pdf or .png")
-    what = "what to show; breakdown: where a step's time goes"
-    parser.add_argument("--of", choices=["speedup", "memory", "breakdown"], default="speedup", help=what)
+    kinds = ["speedup", "memory", *list_figures()]
+    parser.add_argument("--of", choices=kinds, default="speedup", help="what to show")
     parser.add_argument("--width", default="3.3in", help="inches, 3.3in by default")
     parser.add_argument("--title", help='in place of its own; "" for none')
     return parser

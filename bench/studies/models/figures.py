@@ -9,7 +9,6 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import choose_one_of_each_model
 from bench.report.content.pictures import Planned, ReportFigure, numbered
 from bench.report.figures import style
-from bench.report.figures.comparisons import base_seconds, breakdown_chart
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
 from bench.report.figures.style import WIDTH, bar_entry, interval_entry, mark_entry
@@ -20,6 +19,7 @@ from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import count_launches
 from bench.studies.models.choosing import choose_backends, panels_of, showable
 from bench.studies.models.trade_off import CAPTION, choose, draw_trade_off
+from bench.study import find_chart
 
 KINDS = {"speedup": "Training speed, model by model", "memory": "Peak memory, model by model"}
 """What a report shows of many models."""
@@ -58,24 +58,16 @@ def model_chart(
 
     Args:
         comparisons: a model each; those of different machines get panels of their own.
-        of: of `KINDS`, or `breakdown`.
+        of: of `KINDS`, or a study's figure.
         backends: whose bars; the usual ones without any.
         width: in inches, of the drawing.
 
     Raises:
         UserError: nothing can be shown, or a backend is unknown.
     """
-    if of == "breakdown" and not any(map(base_seconds, comparisons)):
-        raise UserError(
-            "none of these comparisons says where its time goes",
-            "measure with measure.explain=true, and keep their *.breakdown.csv beside the files",
-        )
+    if of not in KINDS:
+        return _study_chart(of, comparisons, backends)
     chosen, left_out = showable(comparisons, as_speedup=of == "speedup")
-    if of == "breakdown":
-        known = [one for one in chosen if base_seconds(one)]
-        without = [one.stem for one in chosen if one not in known]
-        left_out += [f"{stem} is left out: its reference was not profiled and timed" for stem in without]
-        return breakdown_chart(panels_of(known), backends and choose_backends(known, backends)), left_out
     names = choose_backends(chosen, backends)
     looks = style.looks(names)
     find = _speedup if of == "speedup" else _memory
@@ -105,6 +97,18 @@ def model_chart(
         bar=0.1,
     )
     return chart, left_out
+
+
+def _study_chart(
+    figure: str, comparisons: Sequence[ReportedComparison], backends: Sequence[str]
+) -> tuple[RowChart, list[str]]:
+    chart = find_chart(figure)
+    if not any(map(chart.can_show, comparisons)):
+        raise UserError(chart.MISSING, chart.REMEDY)
+    chosen, left_out = showable(comparisons, as_speedup=False)
+    known = [one for one in chosen if chart.can_show(one)]
+    left_out += [f"{one.stem} is left out: {chart.LEFT_OUT}" for one in chosen if one not in known]
+    return chart.make_chart(panels_of(known), backends and choose_backends(known, backends)), left_out
 
 
 def planned_figures(families: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[Planned]:

@@ -20,7 +20,7 @@ from bench.studies.models.choosing import choose_backends, choose_models
 from bench.studies.models.commands import parse_width
 from bench.studies.models.figures import describe_set, figure_sets, model_chart, planned_figures
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
-from tests.support.many_models import ELEVEN, PARTS, Model, half_width, write, write_breakdowns
+from tests.support.many_models import ELEVEN, Model, half_width, write
 from tests.support.many_models import comparison as of_model
 from tests.support.reports import make_machine, svg_texts
 from tests.support.result_files import table_of_records, write_records
@@ -30,10 +30,9 @@ BY_NAME = {model.name: model for model in ELEVEN}
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of eleven results files with their breakdowns."""
+    """A folder of eleven results files."""
     folder = tmp_path_factory.mktemp("eleven")
     write(folder)
-    write_breakdowns(folder, profiled={"ortmodule_zero1": 1.5})
     return folder
 
 
@@ -48,7 +47,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two")
     models = (BY_NAME["gpt2"], BY_NAME["t5-large"])
     write(folder, models)
-    write_breakdowns(folder, models)
     return folder
 
 
@@ -214,41 +212,11 @@ def test_the_caption_names_machine_workload_interval_and_what_it_leaves_out() ->
     assert "Single launch: the variation between launches is not in the interval" in chart.caption
 
 
-# Where a step's time goes
-
-
-def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
-    profiled = [read_comparison(path) for path in csv_files.list_files(two)]
-    chart, left_out = model_chart([*profiled, *of_name("bert-large")], of="breakdown")
-    assert left_out == ["bert-large-cpux2 is left out: its reference was not profiled and timed"]
-    (panel,) = chart.panels.values()
-    rows = {row.name: row for row in panel[0].rows}
-    assert list(rows) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
-    for name, speed in (("pytorch", 1.0), ("pytorch_best", 1.05), ("ortmodule", 0.8)):
-        parts = {bar.look: bar.end - bar.start for bar in rows[name].bars}
-        assert list(rows[name].marks[0].values) == pytest.approx([1 / speed])
-        assert parts[style.KINDS["optimizer"]] == pytest.approx(PARTS["optimizer"] / speed, rel=1e-5)
-        assert parts[style.KINDS["not in the profile"]] == pytest.approx(0.02 / speed, rel=1e-4)
-    with pytest.raises(UserError, match=r"measure\.explain=true"):
-        model_chart(of_name("t5-large"), of="breakdown")
-
-
-def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_says_so(
-    eleven: list[ReportedComparison],
-) -> None:
-    rows = {row.name: row for group in groups_of(eleven, "breakdown") for row in group.rows}
-    assert (rows["ortmodule_zero1"].bars, rows["ortmodule_zero1"].reason) == (
-        [],
-        "profile too far from the timed step",
-    )
-    assert rows["ortmodule"].bars
-
-
 # The drawing
 
 
 @pytest.mark.parametrize("width", [2.5, 3.3, 6.6, 13.3])
-@pytest.mark.parametrize("of", ["speedup", "memory", "breakdown"])
+@pytest.mark.parametrize("of", ["speedup", "memory"])
 def test_everything_lies_on_the_sheet_at_every_width(
     eleven: list[ReportedComparison], of: str, width: float
 ) -> None:
@@ -300,11 +268,10 @@ def test_the_svg_has_the_width_title_models_and_backends_that_were_asked_for(
     assert {"gpt2", "ortmodule_zero1"}.isdisjoint(texts)
 
 
-@pytest.mark.parametrize("of", ["memory", "breakdown"])
-def test_memory_and_breakdown_are_drawn_by_the_same_command(two: Path, tmp_path: Path, of: str) -> None:
+def test_memory_is_drawn_by_the_same_command(two: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.svg"
-    assert command.main(["figure", str(two), "--out", str(path), "--of", of, "--title", ""]) == 0
-    assert {"memory": "0.710×", "breakdown": "matrix products"}[of] in " ".join(svg_texts(path))
+    assert command.main(["figure", str(two), "--out", str(path), "--of", "memory", "--title", ""]) == 0
+    assert "0.710×" in " ".join(svg_texts(path))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The kinds of work that a step consists of, which operator does which, and the rows of `BREAKDOWN`."""
+"""The kinds of work that a step consists of, which operator does which, and the rows of the table."""
 
 import fnmatch
 import functools

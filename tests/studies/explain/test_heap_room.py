@@ -6,7 +6,7 @@ import psutil
 import pytest
 import torch
 
-from bench.worker.observe.step_profile import FIRST_BYTES, SHARE_OF_FREE, HeapRoom
+from bench.studies.explain.step_profile import FIRST_BYTES, SHARE_OF_FREE, HeapRoom
 
 MEBIBYTE = 1 << 20
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from bench.results.operator_kinds import HOST, KINDS, TABLE, WAITING, Operator, kind_of
+from bench.studies.explain.operator_kinds import HOST, KINDS, TABLE, WAITING, Operator, kind_of
 
 
 def an_operator(name: str, library: str = "torch", part: str = "") -> Operator:

@@ -1,22 +1,20 @@
 """A row's rates of matrix products, the limit that they set, and its share of it."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from bench.errors import UserError
 from bench.report.content.collection import ReportedComparison
-from bench.results import csv_files
-from bench.results.records import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from bench.results.rows import rows_of_record
 from bench.statistics.summary import summarise
+from bench.studies.limit.cells import combined_rate, model_flops
+from bench.studies.limit.found import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from tests.support.factories import block, record, workload
 from tests.support.git import committed
 from tests.support.reports import render_comparison
-from tests.support.result_files import table_of_records, write_rows
+from tests.support.result_files import table_of_records
 
 SQUARE, WIDE, DEEP = (
     Shape(batch=1, rows=rows, inner=inner, columns=columns)
@@ -46,8 +44,6 @@ ORT = library("onnxruntime", products(4, 1, 2), products(4, 1, 2))
 
 FOUND = Roofline(
     counted=((4, 1000), (8, 1800)),
-    counted_on="shapes",
-    layers_flops=640,
     products=(WorkloadProduct(shape=WIDE, flops=600), WorkloadProduct(shape=DEEP, flops=300)),
     libraries=(TORCH, ORT),
 )
@@ -55,7 +51,7 @@ FOUND = Roofline(
 
 def row(found: Roofline, **changes: Any) -> dict[str, Any]:
     """10 steps in 2 s of 2 ranks with 2 micro-batches of 4 each."""
-    (made,) = rows_of_record(record(roofline=found, blocks=(block(),), **changes))
+    (made,) = rows_of_record(record(found={"limit": found}, blocks=(block(),), **changes))
     return made
 
 
@@ -65,7 +61,6 @@ def test_a_row_holds_the_work_of_all_ranks_and_its_share_of_the_limit() -> None:
     assert made["model_flops_per_s"] == 4000 * 10 / 2.0
     assert made["limit_flops_per_s"] == 48_000, "by ONNX Runtime, at WIDE"
     assert made["roofline_share"] == 20_000 / 48_000
-    assert made["layers_flops_share"] == 0.64
 
 
 def test_a_library_s_rate_is_the_workload_s_work_over_the_time_that_it_would_take() -> None:
@@ -76,6 +71,16 @@ def test_a_library_s_rate_is_the_workload_s_work_over_the_time_that_it_would_tak
 
 def test_a_larger_micro_batch_has_more_work() -> None:
     assert row(FOUND, workload=workload(micro_batch=12))["model_flops_per_step"] == 2600 * 2 * 2
+
+
+def test_work_that_does_not_grow_with_the_samples_is_told_from_what_does() -> None:
+    assert model_flops(((8, 1000), (16, 1800)), 8) == 1000
+    assert model_flops(((8, 1000), (16, 1800)), 20) == 2200
+    assert model_flops(((8, 1000), (16, 1800)), 1) == 300
+
+
+def test_a_combined_rate_is_all_the_work_over_all_the_time() -> None:
+    assert combined_rate([(600, 100), (300, 50)]) == 75
 
 
 def test_a_row_has_the_rate_of_its_own_stack_and_the_limit_of_all() -> None:
@@ -103,8 +108,8 @@ def test_a_file_that_has_the_reference_s_limit_beside_another_precision_has_no_s
     found = dataclasses.replace(FOUND, libraries=(TORCH, half))
     rows = table_of_records(
         [
-            record(roofline=found, blocks=(block(),)),
-            record("x", roofline=found, blocks=(block(),), workload=workload(precision="bf16")),
+            record(found={"limit": found}, blocks=(block(),)),
+            record("x", found={"limit": found}, blocks=(block(),), workload=workload(precision="bf16")),
         ]
     )
     assert [one.roofline_share for one in summarise(rows)] == pytest.approx([5 / 6, 5 / 12])
@@ -140,7 +145,7 @@ def test_a_limit_that_training_exceeds_was_measured_too_low_and_is_left_out() ->
 
 def test_the_share_is_averaged_over_launches_and_shown_beside_the_rates() -> None:
     records = [
-        record(launch=launch, roofline=FOUND, blocks=(block(seconds=seconds),))
+        record(launch=launch, found={"limit": FOUND}, blocks=(block(seconds=seconds),))
         for launch, seconds in ((1, 40.0), (2, 160.0))
     ]
     rows = table_of_records(records)
@@ -158,10 +163,10 @@ def test_the_rates_are_said_in_one_line() -> None:
         )
         for one in (TORCH, ORT)
     )
-    rows = table_of_records([record(roofline=dataclasses.replace(FOUND, libraries=tera))])
+    rows = table_of_records([record(found={"limit": dataclasses.replace(FOUND, libraries=tera)})])
     said = (
         "matrix products at this workload's shapes: PyTorch 4.50 GFLOP/s, ONNX Runtime 15.0 GFLOP/s; "
-        "limit 20.0 GFLOP/s; layers have 64 % of the FLOPs"
+        "limit 20.0 GFLOP/s"
     )
     assert said in render_comparison(ReportedComparison(stem="x", rows=rows))
 
@@ -174,31 +179,9 @@ def test_without_a_limit_there_is_neither_column_nor_line() -> None:
     assert "matrix products" not in page
 
 
-@pytest.mark.parametrize("column", ["model_flops_per_s", "roofline_share"])
-def test_a_file_whose_shares_do_not_add_up_is_refused(column: str, tmp_path: Path) -> None:
-    made = row(FOUND) | {column: 0.5}
-    write_rows(tmp_path / "x.csv", [made])
-    with pytest.raises(UserError, match=f"{column} is not what it is derived from"):
-        csv_files.read(tmp_path / "x.csv")
-
-
-def test_a_file_that_exceeds_its_limit_is_refused(tmp_path: Path) -> None:
-    made = row(FOUND) | {"limit_flops_per_s": 10_000.0, "roofline_share": 2.0}
-    write_rows(tmp_path / "x.csv", [made])
-    with pytest.raises(UserError, match="roofline_share is above 1"):
-        csv_files.read(tmp_path / "x.csv")
-
-
 def test_no_committed_result_exceeds_its_limit() -> None:
     tables = {path: pd.read_csv(path) for path in committed("results/*.csv")}
     with_shares = {path.name: table for path, table in tables.items() if "roofline_share" in table}
     assert with_shares
     for name, table in with_shares.items():
         assert (table["roofline_share"].dropna() <= 1).all(), name
-
-
-def test_other_nodes_are_another_measurement() -> None:
-    rows = table_of_records(
-        [record(), record("ortmodule", workload=workload(nodes=2))],
-    )
-    assert "nodes 2 (reference 1)" in summarise(rows)[1].message

@@ -3,7 +3,7 @@
 Every moment of a step is counted once. On a CPU an operator has the time of the rank's main thread in which
 it ran itself, without what it called. Where the main thread ran no operator at all, it either waited for
 other ranks, which the threads of the communication library show, or was in Python and the framework. What
-counts on a device stands in `bench.worker.observe.profile_events`. Where ONNX Runtime ran, its own profile
+counts on a device stands in `bench.studies.explain.profile_events`. Where ONNX Runtime ran, its own profile
 says which of its kernels did.
 """
 
@@ -18,8 +18,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from bench.machine.telemetry.host_memory import read_host_memory
-from bench.results.operator_kinds import HOST, WAITING, ProfiledRound
-from bench.worker.observe.profile_events import (
+from bench.studies.explain.operator_kinds import HOST, WAITING, ProfiledRound
+from bench.studies.explain.profile_events import (
     ENGINE_CALLS,
     OPTIMIZER,
     STEP,
@@ -31,6 +31,7 @@ from bench.worker.observe.profile_events import (
     interval_of_step,
     merged,
     overlap,
+    read_engine_profile,
 )
 from bench.worker.rank.training import Training
 
@@ -91,7 +92,7 @@ class StepProfiler:
     def finish(self) -> list[ProfiledRound]:
         """What the counted steps of each round were spent on; ends the profile of the engine's own, too."""
         if any(each.engine_calls for each in self._rounds):
-            own = self._training.engine.own_profile()
+            own = read_engine_profile(*self._training.engine.own_profile())
             for each in self._rounds:
                 kernels = own.kernels_within(each.engine_calls)
                 if self._on_cuda:

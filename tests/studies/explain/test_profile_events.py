@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from bench.errors import LONGEST_MESSAGE, LaunchFailed
-from bench.results.operator_kinds import HOST, Operator, kind_of
-from bench.worker.observe.profile_events import (
+from bench.studies.explain.operator_kinds import HOST, Operator, kind_of
+from bench.studies.explain.profile_events import (
     STEP,
     TOLERANCE_NS,
     EngineKernel,

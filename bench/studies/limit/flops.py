@@ -1,14 +1,13 @@
-"""Counts the FLOPs of a step: all, those of each shape of matrix product, those in the repeated layers.
+"""Counts the FLOPs of a step: all, and those of each shape of matrix product.
 
 The share of a device's floating-point operations that the model's own take is called MFU in Chowdhery et al.
 2022 (PaLM, arXiv:2204.02311, appendix B): work that an engine does twice, such as recomputed activations,
-counts once. The limit that it is a share of is timed by `bench.worker.observe.products`.
+counts once. The limit that it is a share of is timed by `bench.studies.limit.products`.
 """
 
 import copy
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -18,10 +17,9 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from bench.config.model import Model
 from bench.launch.spec import WorkerSpec
-from bench.results.records import Roofline, Shape, WorkloadProduct
+from bench.studies.limit.found import Roofline, Shape, WorkloadProduct
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload.layers import find_layers
 
 COVERED, MOST_SHAPES = 0.9, 8
 """The shapes that are timed have this share of the matrix products' FLOPs, unless that takes too many."""
@@ -53,17 +51,14 @@ def count_step(spec: WorkerSpec, batch: Batch) -> Roofline:
                 count(model, {name: mode.from_tensor(value) for name, value in inputs.items()})
                 for inputs in batches
             ]
-        counted_on = "shapes"
     except Exception:  # there are many ways to need data; a fault of the model's own comes again
         _check_size(spec)
         model = _built(spec.model)
-        counts, counted_on = [count(model, inputs) for inputs in batches], "data"
+        counts = [count(model, inputs) for inputs in batches]
     return Roofline(
         counted=tuple(
             (times * spec.samples_per_pass, count.flops) for times, count in enumerate(counts, start=1)
         ),
-        counted_on=counted_on,
-        layers_flops=counts[0].layers_flops,
         products=tuple(choose_products(counts[0].products)),
     )
 
@@ -82,68 +77,33 @@ def choose_products(flops: Mapping[Shape, int]) -> list[WorkloadProduct]:
 
 def count(model: torch.nn.Module, batch: Batch) -> "Count":
     """What one forward and backward pass of `model` takes."""
-    repeated = find_layers(model)
-    counted = Count(has_layers=bool(repeated))
-    with ExitStack() as hooks:
-        for layer in repeated:
-            hooks.enter_context(layer.register_forward_pre_hook(counted.enter_layer))
-            hooks.enter_context(layer.register_forward_hook(counted.leave_layer))
-        # Inside, since FlopCounterMode takes composite operators apart before it counts them.
-        with counted, FlopCounterMode(display=False) as counter:
-            model(**batch).loss.backward()
+    # The counter comes first: it takes composite operators apart, so that the other sees what is computed.
+    with Count() as counted, FlopCounterMode(display=False) as counter:
+        model(**batch).loss.backward()
     model.zero_grad()
-    total = int(counter.get_total_flops())
-    if counted.flops != total:  # some work escaped, and it may be the layers'
-        counted.layers_flops = None
-    counted.flops = total
+    counted.flops = int(counter.get_total_flops())
     return counted
 
 
 class Count(TorchDispatchMode):
-    """Counts beside FlopCounterMode, with its formulas; a multiplication and an addition are two FLOPs.
+    """Counts matrix products by shape beside FlopCounterMode, with its formulas.
 
-    torch's ModuleTracker, and with it FlopCounterMode's counts by module, takes a layer's backward pass to
-    begin when the gradients of all its outputs are there. What is shared by all layers, as T5's position bias
-    is, has its gradient only at the very end. Therefore an operator of the backward pass belongs to a layer
-    where the operator of the forward pass does whose gradient it computes: autograd numbers these.
+    A multiplication and an addition are two FLOPs.
     """
 
-    def __init__(self, *, has_layers: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.flops = 0  # of everything that is counted
-        self.layers_flops = 0 if has_layers else None  # of the repeated layers; None if they cannot be told
         self.products: Counter[Shape] = Counter()  # of matrix products, by shape
-        self._spans: list[tuple[int, int]] = []  # of autograd's numbers, of each call of a layer
-        self._begun: list[int] = []  # of the calls that have not ended, one inside the other
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and count it."""
         result = func(*args, **(kwargs or {}))
         operator = func._overloadpacket
-        if operator in flop_registry:
+        if operator in flop_registry and (first := _OPERANDS.get(operator.__name__)) is not None:
             flops = int(flop_registry[operator](*args, **(kwargs or {}), out_val=result))
-            self.flops += flops
-            if self.layers_flops is not None and self._is_in_layer():
-                self.layers_flops += flops
-            if (first := _OPERANDS.get(operator.__name__)) is not None:
-                self.products[_shape(*args[first : first + 2])] += flops
+            self.products[_shape(*args[first : first + 2])] += flops
         return result
-
-    def _is_in_layer(self) -> bool:
-        """Whether the operator that runs now is a layer's, forward or backward."""
-        node = torch._C._current_autograd_node()
-        if node is None:
-            return bool(self._begun)
-        number = node._sequence_nr()
-        return any(first <= number < end for first, end in self._spans)
-
-    def enter_layer(self, *_: Any) -> None:
-        """A layer's forward pass begins."""
-        self._begun.append(torch.autograd._get_sequence_nr())
-
-    def leave_layer(self, *_: Any) -> None:
-        """A layer's forward pass has ended."""
-        self._spans.append((self._begun.pop(), torch.autograd._get_sequence_nr()))
 
 
 def _shape(left: torch.Tensor, right: torch.Tensor) -> Shape:

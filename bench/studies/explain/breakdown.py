@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from bench.config.schema import global_batch
-from bench.results.operator_kinds import KINDS
+from bench.report.content.collection import ReportedComparison
 from bench.statistics.intervals import Amount, Floats, Speedup, mean_with_interval
-from bench.statistics.summary import BackendSummary
+from bench.studies.explain.operator_kinds import KINDS
+from bench.studies.explain.table import TABLE
 
 UNNAMED = ("host", "other")  # kinds that do not say what was computed
 
@@ -104,18 +104,18 @@ class Difference:
         return self.remainder.is_clear and abs(self.remainder.value) > largest
 
 
-def break_down(
-    table: pd.DataFrame, rows: pd.DataFrame, summaries: Sequence[BackendSummary]
-) -> list[Breakdown]:
-    """Every backend's breakdown, in the order of the summaries, which are of `rows`.
+def break_down(comparison: ReportedComparison) -> list[Breakdown]:
+    """The breakdown of every backend that was profiled, the reference first.
 
-    `table` is what `BREAKDOWN.read` returns; what was profiled in another configuration or environment than
-    the comparison's `rows` is left out.
+    What was profiled in another configuration or environment than was timed is left out.
     """
+    table = comparison.beside.get(TABLE.kind)
+    if table is None:
+        return []
     hashes = ["config_hash", "environment_hash"]
-    rows = rows[["backend", "world_size", *hashes]]  # choosing rows of a hundred columns takes long
+    rows = comparison.rows[["backend", "world_size", *hashes]]  # rows of a hundred columns take long
     breakdowns = []
-    for summary in summaries:
+    for summary in comparison.summaries:
         profiled, measured = (each[each["backend"] == summary.backend] for each in (table, rows))
         known = set(measured[hashes].itertuples(index=False, name=None))
         if profiled.empty or not set(profiled[hashes].itertuples(index=False, name=None)) <= known:

@@ -1,4 +1,4 @@
-"""The work of a step, its matrix products and the layers' share, against closed formulas."""
+"""The work of a step and its matrix products, against closed formulas."""
 
 import dataclasses
 import itertools
@@ -11,10 +11,8 @@ import torch
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
-from bench.results import arithmetic
-from bench.results.records import Roofline, Shape
-from bench.setup import stacks
-from bench.worker.observe import flops
+from bench.studies.limit import flops
+from bench.studies.limit.found import Roofline, Shape
 from bench.worker.workload import feeds
 from bench.worker.workload import model as models
 from tests.support.configs import a_model
@@ -79,29 +77,6 @@ def test_bert_takes_what_the_formula_says() -> None:
     found = counted(a_model())
     expected = bert(4 * 16, 16, width=64, inner=128, layers=2, words=512)
     assert found.counted == ((4, expected), (8, 2 * expected))
-    assert found.counted_on == "shapes"
-
-
-def test_the_layers_have_what_a_hand_count_says() -> None:
-    (_, all_of_it), _ = (found := counted(a_model())).counted
-    head = 6 * 64 * (64 * 64 + 64 * 512)
-    assert found.layers_flops == all_of_it - head
-
-
-def test_encoder_and_decoder_both_have_layers_and_share_a_position_bias() -> None:
-    """T5's position bias, of which every layer has a part, has its gradient after all of them."""
-    config = compose(["device=cpu", "model=t5-large", "model.size=mini", "backend=[pytorch]"])
-    found = counted(config.model, micro_batch=2, seq_len=64)
-    width, inner, words, length = 128, 512, 1024, 64
-    attention = 4 * width * width + 2 * length * width
-    layers = 2 * (3 * attention + 2 * 2 * width * inner)  # each side has two; the decoder attends to both
-    head = width * words
-    assert found.layers_flops is not None
-    assert found.layers_flops / found.counted[0][1] == pytest.approx(layers / (layers + head))
-
-
-def test_a_model_without_repeated_layers_has_no_share() -> None:
-    assert flops.count(Layers(32, 64), {"x": torch.ones(8, 32)}).layers_flops is None
 
 
 def test_the_products_of_a_known_bert_are_found_with_their_work() -> None:
@@ -158,27 +133,12 @@ def test_frozen_weights_have_no_gradients_to_compute() -> None:
     assert found == whole - untouched
 
 
-def test_work_that_does_not_grow_with_the_samples_is_told_from_what_does() -> None:
-    assert arithmetic.model_flops(((8, 1000), (16, 1800)), 8) == 1000
-    assert arithmetic.model_flops(((8, 1000), (16, 1800)), 20) == 2200
-    assert arithmetic.model_flops(((8, 1000), (16, 1800)), 1) == 300
-
-
-PINNED = "shapes" if stacks.own() == "ort" else "data"
-"""Today's BEiT looks at its tensors."""
-
-
-@pytest.mark.parametrize(
-    ("name", "on"),
-    [("llama-2-7b", "shapes"), ("beit-base", PINNED), ("mixtral-8x7b", "data"), ("vit-base", "shapes")],
-)
-def test_models_that_look_at_their_tensors_are_counted_too(name: str, on: str) -> None:
+@pytest.mark.parametrize("name", ["llama-2-7b", "beit-base", "mixtral-8x7b", "vit-base"])
+def test_models_that_look_at_their_tensors_are_counted_too(name: str) -> None:
     config = compose(["device=cpu", f"model={name}", "model.size=mini", "backend=[pytorch]", "micro_batch=2"])
     found = counted(config.model, micro_batch=2, seq_len=config.seq_len)
     (_, once), (_, twice) = found.counted
     assert twice == pytest.approx(2 * once, rel=0.02)
-    if on == "shapes":  # as today's mixtures of experts can be counted, too
-        assert found.counted_on == "shapes"
 
 
 def test_what_cannot_be_counted_by_shapes_and_is_too_large_to_run_is_said() -> None:

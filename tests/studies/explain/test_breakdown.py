@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.analysis.breakdown import explain_difference
 from bench.errors import UserError
 from bench.machine.environment import hash_environment
-from bench.measure.stages.profiles import FEWEST_ROUNDS, MOST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
-from bench.report.content.notes import certain_parts, coverage
 from bench.report.figures.plan import planned_figures
-from bench.results import operator_kinds
-from bench.results.operator_kinds import HOST, Operator, ProfiledRound
-from bench.results.side_files import BREAKDOWN
-from tests.support.comparisons import Simulated
+from bench.studies.explain import operator_kinds
+from bench.studies.explain.breakdown import break_down, explain_difference
+from bench.studies.explain.operator_kinds import HOST, Operator, ProfiledRound
+from bench.studies.explain.section import make_closing, make_notes
+from bench.studies.explain.stage import FEWEST_ROUNDS, MOST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
+from bench.studies.explain.table import TABLE
+from tests.support.comparisons import Resumable, Simulated
+from tests.support.configs import BACKENDS
 from tests.support.factories import ENVIRONMENT, comparison
 from tests.support.reports import render_comparison
 from tests.support.result_files import write_records
@@ -74,7 +75,7 @@ def reported(folder: Path, rows: list[dict[str, Any]]) -> ReportedComparison:
     write_records(
         path, comparison({"pytorch": [[2.0, 2.0], [2.0, 2.0]], "ortmodule": [[1.5, 1.5], [1.5, 1.5]]})
     )
-    BREAKDOWN.write(BREAKDOWN.path_of(path), rows)
+    TABLE.write(TABLE.path_of(path), rows)
     return read_comparison(path)
 
 
@@ -95,8 +96,8 @@ def test_a_row_is_the_mean_over_ranks_of_one_step_of_a_round() -> None:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    BREAKDOWN.write(tmp_path / "x.csv", BOTH)
-    read = BREAKDOWN.read(tmp_path / "x.csv").to_dict("records")
+    TABLE.write(tmp_path / "x.csv", BOTH)
+    read = TABLE.read(tmp_path / "x.csv").to_dict("records")
     assert [row.pop("seconds_per_step") for row in read] == pytest.approx(
         [row["seconds_per_step"] for row in BOTH], rel=1e-5
     )
@@ -113,12 +114,12 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path, damage: str) -> None:
     (tmp_path / "x.csv").write_text(damage)
     with pytest.raises(UserError, match="cannot be read as a breakdown"):
-        BREAKDOWN.read(tmp_path / "x.csv")
+        TABLE.read(tmp_path / "x.csv")
 
 
 def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
     one = reported(tmp_path, BOTH)
-    torch, ort = one.breakdowns
+    torch, ort = break_down(one)
     assert torch.timed_s == pytest.approx(0.2)
     assert torch.cost == pytest.approx(0.21 / 0.2)
     assert torch.covered == pytest.approx(190 / 210)
@@ -132,7 +133,7 @@ def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
 
 def test_steps_of_two_batches_have_no_difference(tmp_path: Path) -> None:
     """With `measure.batch=max` each backend trains at its own largest."""
-    torch, ort = reported(tmp_path, BOTH).breakdowns
+    torch, ort = break_down(reported(tmp_path, BOTH))
     assert torch.samples is not None
     assert explain_difference(replace(ort, samples=2 * torch.samples), torch) is None
 
@@ -140,7 +141,7 @@ def test_steps_of_two_batches_have_no_difference(tmp_path: Path) -> None:
 def test_an_interval_is_student_s_over_rounds_paired_and_corrected_for_the_number_of_kinds(
     tmp_path: Path,
 ) -> None:
-    torch, ort = reported(tmp_path, BOTH).breakdowns
+    torch, ort = break_down(reported(tmp_path, BOTH))
     difference = explain_difference(ort, torch)
     assert difference is not None
     differences = -0.06 * np.array(JITTER)
@@ -155,7 +156,7 @@ def test_an_interval_is_student_s_over_rounds_paired_and_corrected_for_the_numbe
 
 
 def why(one: ReportedComparison) -> str:
-    ((name, words),) = certain_parts(one.breakdowns, one.summaries)
+    ((name, words),) = make_closing(one)
     assert name == "ortmodule"
     return words
 
@@ -164,14 +165,11 @@ def test_a_line_names_what_differs_most_and_how_far_the_profile_can_be_trusted(t
     one = reported(tmp_path, BOTH)
     words = "of 200 ms/step matrix products −60 ± 1, loss +12.0 ± 0.2, host −10.0 ± 0.2 ms"
     assert why(one) == words
-    (trust,) = coverage(one.breakdowns)
-    assert trust == (
-        "profiled step: pytorch 1.05 of the timed step, 90 % covered; "
-        "ortmodule 1.01 of the timed step, 93 % covered"
-    )
+    trust = "pytorch 1.05 of the timed step, 90 % covered; ortmodule 1.01 of the timed step, 93 % covered"
+    assert make_notes(one) == [("ortmodule", words), ("profiled step", trust)]
     page = render_comparison(one)
     assert f"ortmodule: {words}" in page
-    assert trust in page
+    assert f"profiled step: {trust}" in page
 
 
 def test_what_may_be_chance_is_not_named(tmp_path: Path) -> None:
@@ -198,8 +196,8 @@ def test_a_profiled_step_that_is_not_the_timed_one_explains_nothing(tmp_path: Pa
     slow = [*rows_of("pytorch", rounds(mm=150, loss=40)), *rows_of("ortmodule", rounds(mm=90, loss=105))]
     one = reported(tmp_path, slow)
     assert why(one) == "why is not known, since the profiled step of ortmodule is too far from the timed one"
-    assert "ortmodule 1.30 of the timed step" in coverage(one.breakdowns)[0]
-    assert coverage(ReportedComparison(stem="x", rows=one.rows, profile=None).breakdowns) == []
+    assert "ortmodule 1.30 of the timed step" in make_notes(one)[-1][1]
+    assert make_notes(ReportedComparison(stem="x", rows=one.rows)) == []
 
 
 @pytest.mark.parametrize("column", ["config_hash", "environment_hash"])
@@ -207,8 +205,7 @@ def test_a_profile_of_another_configuration_or_environment_explains_nothing(
     tmp_path: Path, column: str
 ) -> None:
     one = reported(tmp_path, rows_of("pytorch", rounds(mm=94), **{column: "other"}))
-    assert one.breakdowns == []
-    assert coverage(one.breakdowns) == []
+    assert make_notes(one) == []
 
 
 def planned(collection: Collection) -> list[str]:
@@ -232,7 +229,7 @@ def test_every_backend_is_profiled_in_turns_after_the_timed_launches(
     scripts = {name: {"step_seconds": step_seconds} for name in ("pytorch", "ortmodule", "ortmodule_zero1")}
     run = Simulated(tmp_path, scripts, explain=True)
     assert run.failures == []
-    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.shared.output.csv))
+    table = TABLE.read(TABLE.path_of(run.comparison.shared.output.csv))
     assert list(dict.fromkeys(table["backend"])) == ["pytorch", "ortmodule", "ortmodule_zero1"]
     pytorch = table[table["backend"] == "pytorch"]
     assert set(pytorch["round"]) == {*range(1, 1 + rounds)}
@@ -258,7 +255,7 @@ def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path, when: 
     crash = ("crashed", "rank 0 was killed by SIGKILL", "")
     run = Simulated(tmp_path, {"ortmodule": {"fails": {when: crash}}}, explain=True)
     assert run.failures == []
-    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.shared.output.csv))
+    table = TABLE.read(TABLE.path_of(run.comparison.shared.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
     assert "no breakdown of ortmodule: rank 0 was killed by SIGKILL" in run.printed
     assert {row["status"] for row in run.rows} == {"ok"}
@@ -267,10 +264,50 @@ def test_what_cannot_be_profiled_leaves_a_line_and_no_row(tmp_path: Path, when: 
 def test_a_backend_that_failed_is_not_profiled(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
     run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 2, 3): crash}}}, explain=True)
-    table = BREAKDOWN.read(BREAKDOWN.path_of(run.comparison.shared.output.csv))
+    table = TABLE.read(TABLE.path_of(run.comparison.shared.output.csv))
     assert set(table["backend"]) == {"pytorch", "ortmodule_zero1"}
+
+
+def test_only_the_profiles_are_made_again_where_one_is_missing(tmp_path: Path) -> None:
+    measure = {"explain": True}
+    without: dict[str, Any] = {"ortmodule": {"fails": {("profile", 0, 4): ("crashed", "gone", "")}}}
+    first = Resumable(tmp_path, without, measure=measure)
+    table = TABLE.path_of(first.comparison.shared.output.csv)
+    assert set(TABLE.read(table)["backend"]) == {"pytorch", "ortmodule_zero1"}
+    second = Resumable(tmp_path, measure=measure, resume=True)
+    assert [group.spec.backend for group in second.groups if group.spec.profiled_groups] == list(BACKENDS)
+    assert {group.launch for group in second.groups if not group.spec.profiled_groups} == {0}, "parity alone"
+    assert set(TABLE.read(table)["backend"]) == set(BACKENDS)
+    assert second.rows == first.rows
+    assert Resumable(tmp_path, measure=measure, resume=True).groups == []
+
+
+def test_where_launches_are_added_nothing_is_profiled_again(tmp_path: Path) -> None:
+    explained = {"explain": True}
+    Resumable(tmp_path, measure=explained)
+    run = Resumable(tmp_path, resume=True, measure={"launches": 4, **explained})
+    assert {group.launch for group in run.groups} == {0, 3, 4}
+    assert not [group for group in run.groups if group.spec.profiled_groups]
+
+
+def test_what_others_spoiled_for_every_backend_is_not_explained(tmp_path: Path) -> None:
+    spoiled = {
+        name: {"disturbed": {(launch, nth): 0.5 for launch in (1, 2) for nth in range(40)}}
+        for name in BACKENDS
+    }
+    run = Simulated(tmp_path, spoiled, explain=True)
+    assert {row["status"] for row in run.rows} == {"invalid"}
+    assert not TABLE.path_of(run.comparison.shared.output.csv).exists()
+
+
+def test_collectives_do_not_wait_for_it(tmp_path: Path) -> None:
+    stages = [
+        type(stage).__name__
+        for stage in Simulated(tmp_path, explain=True, collectives="count").comparison.stages
+    ]
+    assert stages[-2:] == ["Collectives", "Profiles"]
 
 
 def test_without_explain_there_is_no_file(tmp_path: Path) -> None:
     run = Simulated(tmp_path)
-    assert not BREAKDOWN.path_of(run.comparison.shared.output.csv).exists()
+    assert not TABLE.path_of(run.comparison.shared.output.csv).exists()

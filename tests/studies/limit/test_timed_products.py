@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 import torch
 
-from bench.results.records import Product, Shape
+from bench.studies.limit import products
+from bench.studies.limit.found import Product, Shape
 from bench.worker import engines
-from bench.worker.observe import products
 from tests.support.configs import a_spec
 from tests.support.fakes import FakeClock
 
@@ -40,8 +40,9 @@ class Multiplying:
         self.first = 0.0
         self.engine = self
         monkeypatch.setattr(products, "WIDTHS", {"cpu": tuple(seconds)})
+        monkeypatch.setattr(products, "prepare_product", self.prepare)
 
-    def prepare_product(self, one: torch.Tensor, other: torch.Tensor) -> Callable[[], None]:
+    def prepare(self, _: Any, one: torch.Tensor, other: torch.Tensor) -> Callable[[], None]:
         taken = self.seconds.get(one.shape[-2]) if self.rate is None else None
         if taken == 0:
             raise RuntimeError("CUDA out of memory")
@@ -120,7 +121,7 @@ def test_an_engine_s_products_are_right_and_timed(name: str) -> None:
     engine.wrap(torch.nn.Linear(2, 2), threads=1, checkpointing=False)
     for sides in ((5, 7), (3, 5, 7)):
         one, other = torch.randn(*sides), torch.randn(*sides[:-2], 7, 4)
-        torch.testing.assert_close(engine.prepare_product(one, other)(), one @ other)
+        torch.testing.assert_close(products.prepare_product(engine, one, other)(), one @ other)
     shapes = [Shape(batch=1, rows=128, inner=64, columns=512), Shape(batch=8, rows=64, inner=32, columns=64)]
     training = SimpleNamespace(engine=engine, spec=a_spec(), device=CPU, synchronize=nothing, barrier=nothing)
     found, absent = products.time_products(cast(Any, training), shapes)

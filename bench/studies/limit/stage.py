@@ -4,11 +4,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import Built, CountFlops, ProductsTimed, TimeProducts
+from bench.launch.messages import Built
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import Launch
 from bench.measure.stages.stage import Run, Stage
-from bench.results.records import Roofline, TimedLibrary
+from bench.studies.limit.found import NAME, Roofline, TimedLibrary
+from bench.studies.limit.messages import CountFlops, ProductsTimed, TimeProducts
 
 
 class RooflineFinder(Stage):
@@ -40,20 +41,19 @@ class RooflineFinder(Stage):
             if library not in self._asked:
                 self._asked.add(library)
                 self._time_products(groups, name, *library)
+        for name in self.shared.names:
+            self.shared.ledger.set_for_later_records(name, found={NAME: self._known})
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
-        """Put what was found into every record from here on."""
-        for name in names:
-            self.shared.ledger.set_for_later_records(name, roofline=self._known)
-        for reason in self._known.absent:
-            self.shared.bar.print_line(f"not all is known about this device's limit: {reason}")
+        """Do nothing more: it was done in the parity launch."""
         return names
 
     def _count_flops(self, groups: RunningGroups, name: str) -> None:
         with groups.closing_if_it_fails(name, self._lose):
             counted, *_ = groups[name].request(CountFlops())
             groups[name].pause()
-            self._known = counted.roofline  # the reference comes first: nothing else is known yet
+            self._known = dataclasses.replace(counted.roofline, absent=())  # nothing else is known yet
+            self._add_absent(counted.roofline.absent)
 
     def _time_products(
         self, groups: RunningGroups, name: str, library: str, stack: str, precision: str
@@ -71,6 +71,10 @@ class RooflineFinder(Stage):
         self._add_absent([f"{name}: {failure.status}: {failure.message}"])
 
     def _add_absent(self, reasons: Iterable[str]) -> None:
-        self._known = dataclasses.replace(
-            self._known, absent=tuple(dict.fromkeys([*self._known.absent, *reasons]))
-        )
+        new = [reason for reason in dict.fromkeys(reasons) if reason not in self._known.absent]
+        self._known = dataclasses.replace(self._known, absent=(*self._known.absent, *new))
+        for reason in new:
+            self.shared.bar.print_line(f"not all is known about this device's limit: {reason}")
+
+
+STAGE = RooflineFinder

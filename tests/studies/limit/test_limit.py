@@ -16,7 +16,6 @@ def test_every_row_has_the_work_of_a_step_and_the_rate_of_both_ranks(tmp_path: P
     run = Simulated(tmp_path)
     # 4000 FLOPs a micro-batch of 4, two of them on two ranks; three steps in 3 x 0.505 s on the slower one
     assert {row["model_flops_per_step"] for row in run.rows} == {"16000"}
-    assert {row["layers_flops_share"] for row in run.rows} == {"0.75"}
     assert {row["limit_flops_per_s"] for row in run.rows} == {"4000000"}
     share = 16000 / 0.505 / 4_000_000
     assert float(run.of("pytorch")[0]["roofline_share"]) == pytest.approx(share)
@@ -38,14 +37,14 @@ def test_each_library_is_asked_once_and_of_the_first_that_has_it(tmp_path: Path,
     asked = {group.spec.backend: group.counts for group in run.groups if "time_products" in group.counts}
     assert set(asked) == {"pytorch", "ortmodule"}
     assert [counts.get("count_flops") for counts in asked.values()] == [1, None]
-    found = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].roofline
+    found = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].found["limit"]
     assert [one.library for one in found.libraries] == ["torch", "onnxruntime"]
 
 
 def test_a_library_is_asked_at_each_precision_and_a_row_has_what_was_timed_at_its_own(tmp_path: Path) -> None:
     scripts = {"pytorch": {"products": (2e6,) * 3}, "ortmodule_zero1": {"products": (8e6,) * 3}}
     run = Simulated(tmp_path, scripts, backends={"ortmodule_zero1": {"precision": "fp16"}})
-    found = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].roofline
+    found = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].found["limit"]
     assert [(one.library, one.precision) for one in found.libraries] == [
         ("torch", "fp32"),
         ("onnxruntime", "fp32"),
@@ -76,6 +75,6 @@ def test_what_cannot_be_measured_is_blank_and_everything_else_is_there(
         lost = lost | {"ort_matmul_flops_per_s"}
     for row in run.rows:
         assert {column for column in known if row[column] == ""} == lost
-    (said,) = run.comparison.shared.ledger.records[1, "ortmodule"].roofline.absent
+    (said,) = run.comparison.shared.ledger.records[1, "ortmodule"].found["limit"].absent
     assert said == f"{backend}: oom: rank 0 was killed by SIGKILL"
     assert f"not all is known about this device's limit: {said}" in run.printed

@@ -8,14 +8,15 @@ from typing import Any
 from bench.errors import LaunchFailed
 from bench.launch.agents import keep_parents
 from bench.launch.group import Group
-from bench.launch.messages import FinishProfile, ProfileSteps, TimeBlock
+from bench.launch.messages import TimeBlock
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import Launch, timed
 from bench.measure.plan.schedule import round_orders, steps_per_block
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.stage import Stage
-from bench.results import operator_kinds
-from bench.results.side_files import BREAKDOWN
+from bench.studies.explain.messages import FinishProfile, ProfileSteps
+from bench.studies.explain.operator_kinds import rows_of_profile
+from bench.studies.explain.table import TABLE
 
 WARMUP_STEPS = 3  # how many are taken before any is profiled: the first start of a profile takes time
 
@@ -46,9 +47,11 @@ class Profiles(Stage):
     What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
     """
 
+    after_verdict = "to say why"
+
     def is_missing(self) -> bool:
         """Whether a backend with timed blocks has none, or one of another comparison."""
-        return self.shared.lacks(BREAKDOWN, self.shared.timed_names())
+        return self.shared.lacks(TABLE, self.shared.timed_names())
 
     def expected(self) -> dict[str, int]:
         """Starts, set-ups, and rounds."""
@@ -77,14 +80,14 @@ class Profiles(Stage):
         if not names or not self.is_missing():
             return names
         if not self.shared.plan.config.resume:  # what an older run has left does not explain this one
-            BREAKDOWN.path_of(self.shared.output.csv).unlink(missing_ok=True)
+            TABLE.path_of(self.shared.output.csv).unlink(missing_ok=True)
         self._show_verdict()
         rows: list[dict[str, Any]] = []
         for side_by_side in self.shared.sides(names):
             start = partial(self._start, len(side_by_side))
             with self.shared.groups(timed(1), self._leave_gap, start) as groups:
                 rows += self._profile(side_by_side, groups)
-        self.shared.write_beside(BREAKDOWN, rows)
+        self.shared.write_beside(TABLE, rows)
         return names
 
     def _show_verdict(self) -> None:
@@ -107,7 +110,7 @@ class Profiles(Stage):
             with groups.closing_if_it_fails(name):
                 answers = groups[name].request(FinishProfile())
                 rounds = [answer.rounds for answer in answers]
-                rows += operator_kinds.rows_of_profile(rounds, described=self.shared.describe(name))
+                rows += rows_of_profile(rounds, described=self.shared.describe(name))
                 groups[name].end()
                 groups.pop(name).close()
         return rows
@@ -169,3 +172,6 @@ class Profiles(Stage):
 def _steps_of_round(step_seconds: float) -> int:
     """How many steps of so many seconds are profiled in a round."""
     return min(MOST_STEPS, steps_per_block(step_seconds, SECONDS / MOST_ROUNDS))
+
+
+STAGE = Profiles

@@ -10,19 +10,12 @@ import pytest
 import torch
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import (
-    Build,
-    FinishProfile,
-    ProfileSteps,
-    StepsProfiled,
-    TakeFirstStep,
-    TimeBlock,
-)
+from bench.launch.messages import Build, TakeFirstStep, TimeBlock
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
-from bench.results.operator_kinds import kind_of
-from bench.worker.observe.profile_events import EngineProfile
-from bench.worker.observe.step_profile import StepProfiler
+from bench.studies.explain.messages import FinishProfile, ProfileSteps, StepsProfiled
+from bench.studies.explain.operator_kinds import kind_of
+from bench.studies.explain.step_profile import StepProfiler
 from tests.support.configs import a_config
 from tests.support.cores import two_cores
 
@@ -61,7 +54,6 @@ def test_pytorch_s_operators_add_up_and_have_the_kinds_of_a_training_step(
     assert libraries_of_products(pytorch_profile) == set()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.ort
 @pytest.mark.parametrize("backend", ["ortmodule", "ortmodule_zero1"])
 def test_onnx_runtime_s_operators_add_up_and_have_the_kinds_of_a_training_step(
@@ -107,7 +99,7 @@ def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
         device=torch.device("cuda"),
         synchronize=lambda: None,
         barrier=lambda: None,
-        engine=SimpleNamespace(own_profile=EngineProfile),
+        engine=SimpleNamespace(),
     )
     profiler = StepProfiler(training, processes=1)
     with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did"):

@@ -12,7 +12,8 @@ from functools import partial
 
 import torch
 
-from bench.results.records import Product, Shape
+from bench.studies.limit.found import Product, Shape
+from bench.worker.engines import TorchEngine
 from bench.worker.rank.training import Training
 from bench.worker.workload.precision import SIXTEEN_BITS
 
@@ -58,6 +59,23 @@ def noting(failed: dict[str, list[str]], shape: Shape) -> Iterator[None]:
         failed.setdefault(words, []).append(str(shape))
 
 
+def prepare_product(engine: TorchEngine, left: torch.Tensor, right: torch.Tensor) -> Callable[[], object]:
+    """A function that multiplies two matrices, or two batches of them, as the engine does in training.
+
+    Nothing is copied or allocated at a call. PyTorch has the second one transposed, as the weights of a
+    Linear are: in 16 bits a CPU may be several times slower otherwise. Asked for after `wrap`, for shapes
+    ([batch,] rows, inner) and ([batch,] inner, columns), on the device and in the precision of training.
+    """
+    if engine.library == "onnxruntime":
+        from bench.studies.limit import ort_products
+
+        return ort_products.prepare(left, right, engine.threads)
+    multiply = torch.bmm if left.dim() == 3 else torch.mm
+    transposed = right.mT.contiguous().mT
+    result = multiply(left, transposed)
+    return lambda: multiply(left, transposed, out=result)
+
+
 class _Timer:
     """Times one shape after the other and knows the best rate so far."""
 
@@ -72,7 +90,7 @@ class _Timer:
         The first of its kind makes sessions and handles, loads and chooses kernels: it is not timed.
         """
         multiplied = self._cut(shape)
-        multiply = self._training.engine.prepare_product(*self._matrices(multiplied))
+        multiply = prepare_product(self._training.engine, *self._matrices(multiplied))
 
         def read(products: int) -> float:
             self._training.synchronize()

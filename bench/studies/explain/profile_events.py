@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Any
 
 from bench.errors import LaunchFailed
-from bench.results.operator_kinds import HOST, Operator
+from bench.studies.explain.operator_kinds import HOST, Operator
 
 Interval = tuple[int, int]  # start and end, in nanoseconds of the machine's clock
 Key = tuple[str, str, str]  # library, part of the step, operator
@@ -30,6 +31,11 @@ OPTIMIZER = "Optimizer.step#"
 
 ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
 """Calls into an engine with a profile of its own: the forward and the backward pass."""
+
+EXECUTION = "SequentialExecutor::Execute"
+"""What ONNX Runtime's profile calls one execution of a part of the graph, forward or backward."""
+
+HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")  # operators that hand over to PyTorch
 
 COPIES = ("Memcpy", "Memset")  # beginnings of the names of what moves or fills memory
 
@@ -174,6 +180,25 @@ class EngineProfile:
             low, high = (bisect.bisect_left(self.kernels, at, key=STARTS) for at in held[0])
             kernels += self.kernels[low:high]
         return kernels
+
+
+def read_engine_profile(events: Sequence[dict[str, Any]], beginning: int) -> EngineProfile:
+    """What the events of a session's whole profile say, by the machine's clock.
+
+    Their times are microseconds since its `beginning`, in nanoseconds of that clock.
+    """
+    executions, kernels = [], []
+    for event in events:
+        start = beginning + 1000 * event["ts"]
+        end = start + 1000 * event["dur"]
+        if event["name"] == EXECUTION:
+            executions.append((start, end))
+        elif event["name"].endswith("_kernel_time") and event["args"]["op_name"] not in HANDED_OVER:
+            kernels.append(EngineKernel(name=event["args"]["op_name"], start=start, end=end))
+    return EngineProfile(
+        executions=merged(executions),  # those of subgraphs lie within others
+        kernels=sorted(kernels, key=lambda kernel: kernel.start),
+    )
 
 
 def kernel_at(kernels: Sequence[EngineKernel], at: int) -> EngineKernel | None:
