@@ -42,7 +42,6 @@ from bench.measure.stages.device_fit import DeviceFit
 from bench.measure.stages.parity import Parity
 from bench.measure.stages.profiles import Profiles
 from bench.measure.stages.roofline import RooflineFinder
-from bench.measure.stages.search import Search
 from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
@@ -136,11 +135,15 @@ class Comparison:
         ]
         bar = bar or ProgressBar(Console(stderr=True))
         timed = measure.launches > 0
+        of_studies: list[type[Stage]] = [part.STAGE for part in load_wanted("stage", config)]
+        if measure.batch == "max" and not any(stage.before_timing for stage in of_studies):
+            words = "measure.batch=max asks for the largest batch of each backend, and no study here finds it"
+            raise UserError(words, "leave it out")
         wanted: dict[Callable[[Run], Stage], bool] = {
             RooflineFinder: timed,
-            Search: measure.batch == "max",
+            **{stage: True for stage in of_studies if stage.before_timing},
             TimedLaunches: timed,
-            **{part.STAGE: True for part in load_wanted("stage", config)},
+            **{stage: True for stage in of_studies if not stage.before_timing},
             Profiles: timed and measure.explain,  # last: the verdict does not wait for it
         }
         beside = [part.TABLE for part in load_wanted("table", config)]

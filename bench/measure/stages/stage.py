@@ -149,6 +149,8 @@ class Run:
 class Stage(ABC):
     """One stage. It is not made where it is not wanted."""
 
+    before_timing = False  # whether it settles what the timed launches need
+
     def __init__(self, shared: Run) -> None:
         self.shared = shared
 
