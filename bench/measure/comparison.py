@@ -40,7 +40,6 @@ from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.device_fit import DeviceFit
 from bench.measure.stages.parity import Parity
-from bench.measure.stages.search import Search
 from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
@@ -136,10 +135,13 @@ class Comparison:
         timed = measure.launches > 0
         of_studies: list[type[Stage]] = [part.STAGE for part in load_wanted("stage", config)]
         of_studies.sort(key=lambda stage: bool(stage.after_verdict))  # last what no verdict waits for
+        if measure.batch == "max" and not any(stage.before_timing for stage in of_studies):
+            words = "measure.batch=max asks for the largest batch of each backend, and no study here finds it"
+            raise UserError(words, "leave it out")
         wanted: dict[Callable[[Run], Stage], bool] = {
-            Search: measure.batch == "max",
+            **{stage: True for stage in of_studies if stage.before_timing},
             TimedLaunches: timed,
-            **dict.fromkeys(of_studies, True),
+            **{stage: True for stage in of_studies if not stage.before_timing},
         }
         beside = [part.TABLE for part in load_wanted("table", config)]
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)

@@ -154,6 +154,8 @@ class Stage(ABC):
     after_verdict = ""
     """What for, such as `to say why`, if no verdict waits for it: then it comes last."""
 
+    before_timing = False  # whether it settles what the timed launches need
+
     def __init__(self, shared: Run) -> None:
         self.shared = shared
 

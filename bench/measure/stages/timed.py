@@ -22,8 +22,8 @@ from bench.measure.plan.schedule import (
 )
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.later import LaterLosses
-from bench.measure.stages.search import next_smaller
 from bench.measure.stages.stage import Run, Stage
+from bench.results.arithmetic import next_smaller
 from bench.results.records import BatchTrial
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
 from bench.study import load_wanted

@@ -10,9 +10,10 @@ from bench.config.device import Device
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.measure.plan.preflight import check_memory
-from bench.measure.stages.search import SearchResult, confirm, find_largest, next_smaller
 from bench.results import arithmetic
+from bench.results.arithmetic import next_smaller
 from bench.results.records import BatchTrial, LaunchStage
+from bench.studies.largest.stage import SearchResult, confirm, find_largest
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import a_config
 from tests.support.fakes import FakeGroup

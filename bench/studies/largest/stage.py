@@ -14,7 +14,7 @@ from bench.errors import LaunchFailed
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import SEARCH, timed
 from bench.measure.stages.stage import Stage
-from bench.results.arithmetic import search_resolution
+from bench.results.arithmetic import next_smaller, search_resolution
 from bench.results.records import BatchTrial
 
 RESERVE = 0.1
@@ -114,13 +114,10 @@ def confirm(attempt: Callable[[int], BatchTrial], result: SearchResult) -> Searc
     )
 
 
-def next_smaller(micro_batch: int) -> int:
-    """The next smaller micro-batch to go on with; 0 if there is none."""
-    return micro_batch - search_resolution(micro_batch)
-
-
 class Search(Stage):
     """Finds the micro-batches that an earlier run has not found."""
+
+    before_timing = True
 
     def expected(self) -> dict[str, int]:
         """About as many trials as usual."""
@@ -204,3 +201,6 @@ class Search(Stage):
             finally:
                 groups.close_group(name)
         return BatchTrial(micro_batch=micro_batch, fits=not message, message=message)
+
+
+STAGE = Search
