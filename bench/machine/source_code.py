@@ -30,7 +30,7 @@ def git_commit() -> str:
 
 
 def code_hash() -> str:
-    """A hash of the source files that measure, studies that ask ranks included, whether git knows them or not."""
+    """A hash of the source files that measure, those of studies that ask ranks included, in git or not."""
     hashed = hashlib.sha256()
     of_studies = [ranks.parent for ranks in ROOT.glob("bench/studies/*/ranks.py")]
     folders = [*(ROOT / name for name in MEASURING), *of_studies]
