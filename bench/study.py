@@ -10,8 +10,9 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | `cells.py` | `make_cells`: cells of a block's row, of its `Record`, steps and seconds |
 | `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
 | `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
-| `section.py` | what is said of a `ReportedComparison`: `make_notes`, `make_blocks` (page), `make_answer`, |
-| | `make_closing` (end of `make bench`), or some of these; a note is a backend and words |
+| `section.py` | what is said of a `ReportedComparison`: `make_notes`, `make_blocks`, `make_facts` (page), |
+| | `make_answer`, `make_closing` (end of `make bench`), or some; a note is a backend and words |
+| `warnings.py` | `find_warnings` of rows: kind, what was seen, and the remedy |
 | `chart.py` | `make_chart` of what it `can_show`; `CAPTION`; `MISSING`, `REMEDY`, `LEFT_OUT` if it cannot |
 | `figures.py` | `planned_figures`: pictures of a machine's page, of the families of its comparisons |
 | `commands.py` | `COMMANDS` of `python -m bench.report`: of `content.study_commands.StudyCommand` |
@@ -72,9 +73,9 @@ def load_wanted(part: str, config: Any) -> list[ModuleType]:
     return [module for module in modules if module is not None]
 
 
-def from_sections(function: str, *arguments: Any) -> list[Any]:
-    """What a function of `section.py` returns, of all studies that have it, one after the other."""
-    functions = [getattr(section, function, None) for section in load_parts("section").values()]
+def from_parts(part: str, function: str, *arguments: Any) -> list[Any]:
+    """What a function of a module returns, of all studies that have it, one after the other."""
+    functions = [getattr(module, function, None) for module in load_parts(part).values()]
     return [each for make in functions if make for each in make(*arguments)]
 
 

@@ -30,9 +30,11 @@ def git_commit() -> str:
 
 
 def code_hash() -> str:
-    """A hash of the source files that measure, whether git knows of them or not."""
+    """A hash of the source files that measure, those of studies that ask ranks included, in git or not."""
     hashed = hashlib.sha256()
-    paths = {path for name in MEASURING for path in (ROOT / name, *(ROOT / name).rglob("*"))}
+    of_studies = [ranks.parent for ranks in ROOT.glob("bench/studies/*/ranks.py")]
+    folders = [*(ROOT / name for name in MEASURING), *of_studies]
+    paths = {path for folder in folders for path in (folder, *folder.rglob("*"))}
     for path in sorted(path for path in paths if path.suffix in SOURCES and path.is_file()):
         hashed.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
         hashed.update(hashlib.sha256(path.read_bytes()).digest())

@@ -23,7 +23,7 @@ from bench.report.words.formatting import TIMES, as_sentence, short_ratio
 from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
 from bench.statistics.table_values import count_launches
-from bench.study import find_studies, from_sections
+from bench.study import find_studies, from_parts
 
 FEWEST_LAUNCHES = 4
 """The launches of measure=default. Fewer make a wide interval: Student's t is 3.2 with 4, 12.7 with 2."""
@@ -66,7 +66,7 @@ def answer_of(comparison: ComparisonResults) -> str:
 
 def whole_answer(comparison: ReportedComparison) -> str:
     """Which backends are faster, and what studies answer."""
-    return " ".join([answer_of(comparison), *from_sections("make_answer", comparison)])
+    return " ".join([answer_of(comparison), *from_parts("section", "make_answer", comparison)])
 
 
 def _answer_about_parity(comparison: ComparisonResults) -> str:
@@ -91,7 +91,7 @@ def print_rest(
 ) -> None:
     """Print what studies say of it, the files, results first, and the next command."""
     command, purpose = suggest(comparison, files[0], config, interrupted=interrupted)
-    for line in group_notes(from_sections("make_closing", comparison)):
+    for line in group_notes(from_parts("section", "make_closing", comparison)):
         print(fill(line, WIDTH, subsequent_indent="  "))
     print_closing("", files=files, next_command=command, purpose=purpose)
 

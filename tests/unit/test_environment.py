@@ -271,6 +271,7 @@ def test_differences_name_nested_entries_and_what_is_missing() -> None:
         ("bench/measure/comparison.py", True),
         ("bench/statistics/summary.py", True),
         ("bench/studies/advise/words.py", False),
+        ("bench/studies/any/ranks.py", True),
         ("conf/measure/quick.yaml", False),
         ("requirements/ort-cpu.txt", True),
         ("bench/report/table.py", False),

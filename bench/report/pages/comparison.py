@@ -13,7 +13,7 @@ from bench.report.render import terminal
 from bench.report.words import describe
 from bench.report.words.formatting import plural
 from bench.statistics.table_values import distinct_text
-from bench.study import from_sections
+from bench.study import from_parts
 
 
 def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
@@ -24,13 +24,13 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
         *([over] if over else []),
         *(f"{backend}: {note}" for backend, note in notes.backend_notes(summaries)),
         *(f"warning: {warning}" for warning in comparison.warnings),
-        *(f"{name}: {words}" for name, words in from_sections("make_notes", comparison)),
+        *(f"{name}: {words}" for name, words in from_parts("section", "make_notes", comparison)),
         *([definitions.LEFT_ALONE] if comparison.uncontrolled else []),
     ]
     return [
         backend_table(PAGE, rows_of([comparison])),
         *([Bullets(lines)] if lines else []),
-        *from_sections("make_blocks", comparison),
+        *from_parts("section", "make_blocks", comparison),
         Bullets(_facts(comparison)),
     ]
 
@@ -38,14 +38,14 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
 def _facts(comparison: ReportedComparison) -> list[Text]:
     """Everything that a reader needs to judge or repeat the figures."""
     rows = comparison.rows
-    command, products = distinct_text(rows, "command"), describe.products(rows)
+    command = distinct_text(rows, "command")
     return [
         describe.workload(rows),
         describe.hardware(rows),
         describe.versions(rows),
         *([f"made by: {command}"] if command else []),
         f"{describe.extent(rows)}.{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
-        *([products] if products else []),
+        *from_parts("section", "make_facts", comparison),
         f"results file: {comparison.study}/{comparison.stem}.csv",
     ]
 

@@ -35,7 +35,7 @@ def make_closing(comparison: ReportedComparison) -> list[tuple[str, str]]:
 
 
 def make_notes(comparison: ReportedComparison) -> list[tuple[str, str]]:
-    """The same, and how far the profiles can be trusted: what they cost, what they cover."""
+    """What differs, and how far the profiles can be trusted: what they cost, what they cover."""
     trust = "; ".join(map(_trust, break_down(comparison)))
     return make_closing(comparison) + ([("profiled step", trust)] if trust else [])
 

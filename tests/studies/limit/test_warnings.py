@@ -1,4 +1,4 @@
-"""Warnings about matrix products: whose are faster, why, and a limit that was measured too low."""
+"""Warnings about matrix products: whose are faster, and why."""
 
 from typing import Any
 
