@@ -17,6 +17,9 @@ MEASURING = (
 """What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
 The resolved configuration and the installed packages have hashes of their own."""
 
+OF_STUDIES = ("ranks.py", "stage.py", "watch.py")
+"""A study that has any of these takes part in measuring."""
+
 
 def git_commit() -> str:
     """The checkout's commit, with `-dirty` if the harness's code differs from it; `unknown` without git.
@@ -30,10 +33,10 @@ def git_commit() -> str:
 
 
 def code_hash() -> str:
-    """A hash of the source files that measure, those of studies that ask ranks included, in git or not."""
+    """A hash of the source files that measure, studies' included, whether git knows of them or not."""
     hashed = hashlib.sha256()
-    of_studies = [ranks.parent for ranks in ROOT.glob("bench/studies/*/ranks.py")]
-    folders = [*(ROOT / name for name in MEASURING), *of_studies]
+    parts = [part for name in OF_STUDIES for part in ROOT.glob(f"bench/studies/*/{name}")]
+    folders = [*(ROOT / name for name in MEASURING), *(part.parent for part in parts)]
     paths = {path for folder in folders for path in (folder, *folder.rglob("*"))}
     for path in sorted(path for path in paths if path.suffix in SOURCES and path.is_file()):
         hashed.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())

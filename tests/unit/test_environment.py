@@ -276,6 +276,10 @@ def test_differences_name_nested_entries_and_what_is_missing() -> None:
         ("requirements/ort-cpu.txt", True),
         ("bench/report/table.py", False),
         ("bench/studies/selfcheck/selftest.py", False),
+        ("bench/studies/one/stage.py", True),
+        ("bench/studies/one/watch.py", True),
+        ("bench/studies/one/ranks.py", True),
+        ("bench/studies/one/pages.py", False),
         ("README.md", False),
     ],
 )

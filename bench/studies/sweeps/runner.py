@@ -13,7 +13,7 @@ from bench.report.files import files_of, reported_folders
 from bench.results.atomic import reporting_write_errors
 from bench.studies.sweeps.comparisons import PlannedComparison, failed_backends, is_complete
 from bench.studies.sweeps.plan_file import Plan
-from bench.study import load_part
+from bench.study import load_parts
 from bench.tracking.track import track
 
 
@@ -68,7 +68,7 @@ def _update_summary(
     results_dir = Path(config.results_dir)
     machine_results, out_dir = reported_folders(results_dir, Path(config.reports_dir))
     with reporting_write_errors(out_dir):
-        if study := load_part(plan.page_of, "pages") if plan.page_of else None:
+        if study := load_parts("pages").get(plan.page_of):
             written, refused = write_page(study.PAGE, files_of(results_dir), out_dir)
             return written.files, refused
         rendered = render_report(machine_results, out_dir)

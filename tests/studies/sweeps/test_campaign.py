@@ -115,6 +115,12 @@ def test_without_a_plan_the_plan_alone_is_missing(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.endswith("required: PLAN\n")
 
 
+def test_without_the_study_whose_page_a_plan_names_it_is_the_machines_page(a_campaign: Campaign) -> None:
+    a_campaign.file.write_text(a_campaign.file.read_text() + yaml.safe_dump({"page_of": "gone"}))
+    assert a_campaign("parts=short") == 0
+    assert (a_campaign.folder / "reports" / "index.md").exists()
+
+
 @pytest.mark.slow
 def test_everything_is_measured_part_by_part_and_then_nothing(a_campaign: Campaign) -> None:
     assert a_campaign() == 0
