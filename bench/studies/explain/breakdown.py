@@ -150,14 +150,16 @@ def break_down(comparison: ReportedComparison) -> list[Breakdown]:
 def explain_difference(breakdown: Breakdown, reference: Breakdown) -> Difference | None:
     """What the difference of two timed steps consists of.
 
-    Rounds are paired by their number: in a round, backends take turns. None if one of them was not timed, or
-    steps are of different batches, as with `measure.batch=max`.
+    Rounds are paired by their number: in a round, backends take turns; of backends that were profiled apart
+    one may have more. None if one of them was not timed, or steps are of different batches, as with
+    `measure.batch=max`.
     """
     if breakdown.timed_s is None or reference.timed_s is None or breakdown.samples != reference.samples:
         return None
     none = np.zeros(1)
+    common = min(len(seconds) for side in (breakdown, reference) for seconds in side.rounds.values())
     rounds = {
-        kind: breakdown.rounds.get(kind, none) - reference.rounds.get(kind, none)
+        kind: breakdown.rounds.get(kind, none)[:common] - reference.rounds.get(kind, none)[:common]
         for kind in KINDS
         if kind in breakdown.rounds or kind in reference.rounds
     }

@@ -131,6 +131,16 @@ def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
     assert difference.remainder.value == pytest.approx(-0.05 + 0.058)
 
 
+def test_of_backends_that_were_profiled_apart_the_rounds_that_both_have_are_compared(tmp_path: Path) -> None:
+    """Where groups do not live side by side, as on GPUs, quicker steps are profiled in more rounds."""
+    more = [*rounds(mm=90), *rounds(mm=900)]
+    one = reported(tmp_path, [*rows_of("pytorch", rounds(mm=150)), *rows_of("ortmodule", more)])
+    base, other = break_down(one)
+    difference = explain_difference(other, base)
+    assert difference is not None
+    assert difference.of(["matrix products"]).value == pytest.approx(-0.06)
+
+
 def test_steps_of_two_batches_have_no_difference(tmp_path: Path) -> None:
     """With `measure.batch=max` each backend trains at its own largest."""
     torch, ort = break_down(reported(tmp_path, BOTH))
@@ -305,7 +315,8 @@ def test_collectives_do_not_wait_for_it(tmp_path: Path) -> None:
         type(stage).__name__
         for stage in Simulated(tmp_path, explain=True, collectives="count").comparison.stages
     ]
-    assert stages[-2:] == ["Collectives", "Profiles"]
+    assert "Collectives" in stages
+    assert stages[-1] == "Profiles"
 
 
 def test_without_explain_there_is_no_file(tmp_path: Path) -> None:
