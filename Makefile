@@ -51,7 +51,7 @@ PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was fo
 PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bundle bench why sweep reproduce node compare report methods claims advise scale matrix doctor \
+.PHONY: help setup bundle bench sweep reproduce node compare report methods claims advise scale matrix doctor \
 	containers selftest overhead test test-all test-time test-unit test-gpu gpu-campaign lint lock clean # most are folders, too
 
 help: ## list the targets

@@ -104,8 +104,8 @@ def measure_point(cfg: DictConfig) -> list[str]:
 def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> list[str]:
     """Measure the comparison, render its reports and print the answer, the table and the files.
 
-    If backends are profiled, answer and table come before that, and Ctrl-C then ends the profiles alone,
-    unless other comparisons follow `in_sweep`. Returns a line for each launch that was not ok, and for each
+    Answer and table come before what only adds to them, and Ctrl-C then ends that alone, unless other
+    comparisons follow `in_sweep`. Returns a line for each launch that was not ok, and for each
     tracker that did not get the results.
     """
     # these are not imported for --help, which answers at once
@@ -118,7 +118,7 @@ def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> 
     from bench.tracking.track import track
 
     shown: list[ComparisonOutcome] = []
-    profiled = config.measure.explain
+    interrupted = False
 
     def show_verdict(measured: ComparisonOutcome) -> None:
         print_verdict(read_comparison(measured.csv))
@@ -129,7 +129,7 @@ def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> 
     except KeyboardInterrupt as interruption:
         if not shown or in_sweep or isinstance(interruption, Terminated):
             raise
-        (outcome,), profiled = shown, False
+        (outcome,), interrupted = shown, True
     with reporting_write_errors(outcome.csv):
         rendered = render_report(*reported_folders(Path(config.results_dir), Path(config.reports_dir)))
     for sentence in rendered.refused:
@@ -139,7 +139,7 @@ def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> 
     if not shown:
         print_verdict(comparison)
     page = Path(f"{rendered.written[0]}#{comparison.anchor}")
-    print_rest(comparison, [outcome.csv, page], config, profiled=profiled)
+    print_rest(comparison, [outcome.csv, page], config, interrupted=interrupted)
     return [*outcome.failures, *untracked]
 
 

@@ -6,9 +6,17 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | --- | --- |
 | `__init__.py` | `STUDY`: the question, and the configurations that ask it; imports nothing but this module |
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
+| `watch.py` | `WATCH`: of a `Run`, `look`s at a group that was built or timed in a block, and `write`s |
+| `cells.py` | `make_cells`: cells of a block's row, of its `Record`, steps and seconds |
 | `messages.py` | requests of `bench.launch.messages.Request`, with the module that answers them in a rank |
 | `table.py` | `TABLE`: the `bench.results.side_files.SideFile` that is written beside the results file |
-| `section.py` | `make_blocks`: what a page says further of a `ReportedComparison` |
+| `section.py` | what is said of a `ReportedComparison`: `make_notes`, `make_blocks`, `make_facts` (page), |
+| | `make_answer`, `make_closing` (end of `make bench`), or some; a note is a backend and words |
+| `warnings.py` | `find_warnings` of rows: kind, what was seen, and the remedy |
+| `chart.py` | `make_chart` of what it `can_show`; `CAPTION`; `MISSING`, `REMEDY`, `LEFT_OUT` if it cannot |
+| `figures.py` | `planned_figures`: pictures of a machine's page, of the families of its comparisons |
+| `commands.py` | `COMMANDS` of `python -m bench.report`: of `content.study_commands.StudyCommand` |
+| `pages.py` | `PAGE`: a `bench.report.content.study_pages.StudyPage`, which is made of many comparisons |
 
 The core finds folders and imports by these names; without the folder there is no such study.
 """
@@ -34,6 +42,9 @@ class Study:
     command: str  # by which it is asked: of make, or a setting of `make bench`
     # whether a `bench.config.schema.Config` asks for its stage
     is_wanted: Callable[[Any], bool] = lambda config: False  # noqa: ARG005
+    # what it adds to a comparison that did not ask for it, in words, and the configuration that then does
+    adds: tuple[str, Callable[[Any], Any]] | None = None
+    figure: str = ""  # the name of its chart, if it has one
 
 
 @cache
@@ -54,3 +65,26 @@ def load_parts(part: str) -> dict[str, ModuleType]:
     """This module of every study that has it."""
     parts = {name: load_part(name, part) for name in find_studies()}
     return {name: module for name, module in parts.items() if module is not None}
+
+
+def load_wanted(part: str, config: Any) -> list[ModuleType]:
+    """This module of every study that a `bench.config.schema.Config` asks for, if it has it."""
+    modules = [load_part(name, part) for name, study in find_studies().items() if study.is_wanted(config)]
+    return [module for module in modules if module is not None]
+
+
+def from_parts(part: str, function: str, *arguments: Any) -> list[Any]:
+    """What a function of a module returns, of all studies that have it, one after the other."""
+    functions = [getattr(module, function, None) for module in load_parts(part).values()]
+    return [each for make in functions if make for each in make(*arguments)]
+
+
+def find_chart(figure: str) -> ModuleType:
+    """The module `chart.py` that draws this figure."""
+    (name,) = (name for name, study in find_studies().items() if study.figure == figure)
+    return import_module(f"bench.studies.{name}.chart")
+
+
+def list_figures() -> list[str]:
+    """The names of the figures that studies draw."""
+    return [study.figure for study in find_studies().values() if study.figure]

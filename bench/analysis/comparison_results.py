@@ -12,6 +12,9 @@ from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
 from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
 
+SAME_PEAK = 0.02
+"""A peak within so much of another's, as a share of it, is the same: peaks have no interval."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonResults:
@@ -64,6 +67,11 @@ class ComparisonResults:
         threads_held = (self.rows["cores_per_rank"] <= self.rows["threads_per_rank"]).all()
         allocator_held = (self.rows["allocator"] != "system").all()
         return not (threads_held and allocator_held)
+
+    @cached_property
+    def is_timed(self) -> bool:
+        """Whether it was not about parity alone."""
+        return {summary.status for summary in self.summaries} != {"untimed"}
 
     @cached_property
     def on_cpu(self) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console, RenderableType
 
-from bench.analysis.machines import HostSpread
+from bench.analysis.hosts import HostSpread
 from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
 from bench.compare.differences import are_of_one_host, named_differences

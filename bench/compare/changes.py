@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.machines import HostSpread
+from bench.analysis.hosts import HostSpread
 from bench.compare.differences import changed_choices, refuse_unequal
 from bench.config.choices import CONF
 from bench.errors import UserError

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Generic, TypeVar, Union
 import msgspec
 
 from bench.machine.telemetry.gpu_meter import GpuSample
-from bench.results.operator_kinds import ProfiledRound
-from bench.results.records import Product, Roofline, Shape
 from bench.study import load_parts
 
 A = TypeVar("A")
@@ -150,39 +148,6 @@ class LossesComputed(Answer, frozen=True, kw_only=True):
     losses: list[float]  # of this rank's, in the order of the request
 
 
-class FlopsCounted(Answer, frozen=True, kw_only=True):
-    """The work of a step was counted, by rank 0 alone."""
-
-    roofline: Roofline = Roofline()  # without what the device can do
-
-
-class ProductsTimed(Answer, frozen=True, kw_only=True):
-    """This rank's quickest matrix products by its engine."""
-
-    products: list[Product]  # of every shape that could be multiplied
-    absent: list[str]  # why others could not
-
-
-class Evaluated(Answer, frozen=True, kw_only=True):
-    """The loss on this rank's part of the held-out data, by the plain model in PyTorch."""
-
-    loss_sum: float  # over all that was predicted; NaN is possible
-    predicted: int  # how many tokens that were
-    steps: int  # that the rank has trained so far
-
-
-class RoundProfiled(Answer, frozen=True, kw_only=True):
-    """Some steps were taken under a profiler."""
-
-    settled: bool  # none of them took much memory from the system, which would have cost time of its own
-
-
-class StepsProfiled(Answer, frozen=True, kw_only=True):
-    """Steps were taken under a profiler."""
-
-    rounds: list[ProfiledRound]  # what this rank spent the steps of each round on
-
-
 class Request(msgspec.Struct, Generic[A], frozen=True, tag_field="do"):
     """Something that every rank of a group is asked for; `A` is the answer to it.
 
@@ -240,31 +205,6 @@ class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
 
     steps: int
     compared: bool = False  # tensors with `WriteExpectedTensors`' files, which are of as many steps
-
-
-class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):
-    """Count the work of a step; after everything else in its launch that needs the model."""
-
-
-class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
-    """Time matrix products of these shapes, and of large squares, all ranks at a time."""
-
-    shapes: list[Shape]
-
-
-class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):
-    """Compute the loss on the held-out data, untimed; training goes on as if nobody had asked."""
-
-
-class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
-    """Take so many steps under a profiler, in a launch whose spec says `profiled`."""
-
-    steps: int
-    counted: bool  # they are a part of what `FinishProfile` answers; else they only warm up
-
-
-class FinishProfile(Request[StepsProfiled], frozen=True, tag="finish_profile"):
-    """Say where the time of the counted steps went; the last request of its launch."""
 
 
 class End(Request[None], frozen=True, tag="end"):

@@ -17,6 +17,9 @@ MEASURING = (
 """What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
 The resolved configuration and the installed packages have hashes of their own."""
 
+OF_STUDIES = ("ranks.py", "stage.py", "watch.py")
+"""A study that has any of these takes part in measuring."""
+
 
 def git_commit() -> str:
     """The checkout's commit, with `-dirty` if the harness's code differs from it; `unknown` without git.
@@ -30,9 +33,11 @@ def git_commit() -> str:
 
 
 def code_hash() -> str:
-    """A hash of the source files that measure, whether git knows of them or not."""
+    """A hash of the source files that measure, studies' included, whether git knows of them or not."""
     hashed = hashlib.sha256()
-    paths = {path for name in MEASURING for path in (ROOT / name, *(ROOT / name).rglob("*"))}
+    parts = [part for name in OF_STUDIES for part in ROOT.glob(f"bench/studies/*/{name}")]
+    folders = [*(ROOT / name for name in MEASURING), *(part.parent for part in parts)]
+    paths = {path for folder in folders for path in (folder, *folder.rglob("*"))}
     for path in sorted(path for path in paths if path.suffix in SOURCES and path.is_file()):
         hashed.update(f"{path.relative_to(ROOT).as_posix()}\0".encode())
         hashed.update(hashlib.sha256(path.read_bytes()).digest())

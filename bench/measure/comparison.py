@@ -40,14 +40,11 @@ from bench.measure.record.progress import ProgressBar, describe_duration
 from bench.measure.record.resume import take_over_earlier_run
 from bench.measure.stages.device_fit import DeviceFit
 from bench.measure.stages.parity import Parity
-from bench.measure.stages.profiles import Profiles
-from bench.measure.stages.roofline import RooflineFinder
-from bench.measure.stages.search import Search
 from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
-from bench.study import find_studies, load_part
+from bench.study import load_wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +65,7 @@ def measure_comparison(
     Args:
         config: checked against this machine.
         stem: the results file's name without its ending.
-        show_verdict: is called before the backends are profiled, which comes last and changes no verdict.
+        show_verdict: is called before stages that only add to the verdict.
 
     Raises:
         UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
@@ -136,15 +133,17 @@ class Comparison:
         ]
         bar = bar or ProgressBar(Console(stderr=True))
         timed = measure.launches > 0
+        of_studies: list[type[Stage]] = [part.STAGE for part in load_wanted("stage", config)]
+        of_studies.sort(key=lambda stage: bool(stage.after_verdict))  # last what no verdict waits for
+        if measure.batch == "max" and not any(stage.before_timing for stage in of_studies):
+            words = "measure.batch=max asks for the largest batch of each backend, and no study here finds it"
+            raise UserError(words, "leave it out")
         wanted: dict[Callable[[Run], Stage], bool] = {
-            RooflineFinder: timed,
-            Search: measure.batch == "max",
+            **{stage: True for stage in of_studies if stage.before_timing},
             TimedLaunches: timed,
-            **dict.fromkeys(_stages_of_studies(config), True),
-            Profiles: timed and measure.explain,  # last: the verdict does not wait for it
+            **{stage: True for stage in of_studies if not stage.before_timing},
         }
-        tables = [load_part(name, "table") for name in _wanted_studies(config)]
-        beside = [table.TABLE for table in tables if table]
+        beside = [part.TABLE for part in load_wanted("table", config)]
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
         ledger = Ledger(plan.output, plan.records, earlier)
         micro_batches = dict(earlier.micro_batches) if measure.batch != "equal" else {}
@@ -203,13 +202,13 @@ class Comparison:
 
     def _estimate(self) -> None:
         """Say how long what follows the parity launch will take, by its pace."""
-        bar, why = self.shared.bar, 0.0
+        bar, later = self.shared.bar, {}
         for stage in self.stages:
             bar.guess(stage.guess())
-            if isinstance(stage, Profiles):
-                why = bar.seconds_of(stage.expected()) or 0.0
+            if stage.after_verdict:
+                later[stage.after_verdict] = bar.seconds_of(stage.expected()) or 0.0
         if left := bar.seconds_left():
-            parts = {"until the verdict": left - why, "to say why": why}
+            parts = {"until the verdict": left - sum(later.values()), **later}
             said = [f"{describe_duration(seconds)} {words}" for words, seconds in parts.items() if seconds]
             bar.print_line(", then ".join(said))
 
@@ -233,15 +232,6 @@ def locked(folder: Path, stem: str) -> Iterator[None]:
                 "wait for it, or choose another results_dir."
             ) from None
         yield
-
-
-def _wanted_studies(config: Config) -> list[str]:
-    return [name for name, study in find_studies().items() if study.is_wanted(config)]
-
-
-def _stages_of_studies(config: Config) -> list[Callable[[Run], Stage]]:
-    """The stages of the studies that a configuration asks for."""
-    return [part.STAGE for part in (load_part(name, "stage") for name in _wanted_studies(config)) if part]
 
 
 def _remove_large_files(output: Output) -> None:

@@ -1,42 +1,27 @@
-"""python -m bench.report RESULTS_DIR --out REPORTS_DIR: rebuild reports from committed results.
-
-One figure or table of chosen results:
-
-    python -m bench.report figure RESULTS... --out speedup.pdf    models side by side, for a paper or a slide
-    python -m bench.report table RESULTS...                       one row for each model and backend
-
-Either has a --help of its own.
-"""
+"""python -m bench.report RESULTS_DIR --out REPORTS_DIR: rebuild reports from committed results."""
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 from textwrap import fill
 
-from bench.closing import WIDTH, command_parser, print_closing, run_command, this_python
-from bench.report import commands
+from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.report.build import render_all, render_report
 from bench.report.content import definitions
+from bench.report.content.study_commands import find_commands, suggest_figure
 from bench.report.files import RENDERED
 from bench.results.machines import list_machines
 
-COMMANDS = {
-    "figure": (commands.figure_parser, commands.draw_figure),
-    "table": (commands.table_parser, commands.print_table),
-}
-
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw a figure, print a table, or render every results file; a damaged one stops no other.
+    """Run a study's command, or render every results file; a damaged one stops no other.
 
     Returns:
         0, or 2 if a file could not be read.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    if command := COMMANDS.get(" ".join(given[:1])):
-        parser, run = command
-        options = parser().parse_intermixed_args(given[1:])
+    if command := find_commands().get(" ".join(given[:1])):
+        options, run = command.parser().parse_intermixed_args(given[1:]), command.run
     else:
         options, run = _parser().parse_args(given), _run
     return run_command(lambda: run(options), "interrupted; the same command makes everything anew.")
@@ -52,12 +37,11 @@ def _run(options: argparse.Namespace) -> int:
         print(sentence, file=sys.stderr)
     sentences = [f"{answer.setting}: {answer.short}" for answer in rendered.answers]
     first, *further = sentences or [definitions.NO_ANSWER]
-    figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
     print_closing(
         first,
         table="\n".join(fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in further),
         files=rendered.written,
-        next_command=shlex.join(figure),
+        next_command=suggest_figure(results),
         purpose="the models side by side",
     )
     return 2 if rendered.refused else 0
@@ -65,6 +49,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("bench.report", __doc__)
+    lines = [f"  python -m bench.report {name} --help: {one.about}" for name, one in find_commands().items()]
+    parser.epilog = "\n".join(["of chosen results:", *lines]) if lines else None
     parser.add_argument("results_dir", type=Path, metavar="RESULTS_DIR")
     parser.add_argument("--out", type=Path, required=True, metavar="REPORTS_DIR")
     parser.add_argument(

@@ -1,7 +1,6 @@
 """What is printed of a comparison that was measured: the answer, the table, why, files, what to type next."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +16,14 @@ from bench.config.naming import command_with
 from bench.config.schema import Config
 from bench.errors import PASSED
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.notes import answer_about_target, certain_parts, group_notes
+from bench.report.content.notes import group_notes
+from bench.report.content.study_commands import suggest_figure
 from bench.report.pages.comparison import render_terminal
 from bench.report.words.formatting import TIMES, as_sentence, short_ratio
 from bench.results.validity import OTHER_PROCESSES
 from bench.setup import stacks
 from bench.statistics.table_values import count_launches
+from bench.study import find_studies, from_parts
 
 FEWEST_LAUNCHES = 4
 """The launches of measure=default. Fewer make a wide interval: Student's t is 3.2 with 4, 12.7 with 2."""
@@ -63,11 +64,9 @@ def answer_of(comparison: ComparisonResults) -> str:
     return as_sentence("; ".join(parts) or f"nothing was compared with {reference}")
 
 
-def answer_with_target(comparison: ReportedComparison) -> str:
-    """Which backends are faster, and how soon each came to the target, where that was followed."""
-    followed = comparison.convergence
-    about_target = answer_about_target(followed) if followed else ""
-    return f"{answer_of(comparison)} {about_target}".rstrip()
+def whole_answer(comparison: ReportedComparison) -> str:
+    """Which backends are faster, and what studies answer."""
+    return " ".join([answer_of(comparison), *from_parts("section", "make_answer", comparison)])
 
 
 def _answer_about_parity(comparison: ComparisonResults) -> str:
@@ -84,25 +83,25 @@ def print_verdict(comparison: ReportedComparison) -> None:
     console = Console(width=WIDTH)
     with console.capture() as table:
         console.print(render_terminal(comparison))
-    print_closing(answer_with_target(comparison), table=table.get())
+    print_closing(whole_answer(comparison), table=table.get())
 
 
 def print_rest(
-    comparison: ReportedComparison, files: Sequence[Path], config: Config, *, profiled: bool
+    comparison: ReportedComparison, files: Sequence[Path], config: Config, *, interrupted: bool
 ) -> None:
-    """Print where the time goes, as far as that is known, the files, results first, and the next command."""
-    command, purpose = suggest(comparison, files[0], config, profiled=profiled)
-    for line in group_notes(certain_parts(comparison.breakdowns, comparison.summaries)):
+    """Print what studies say of it, the files, results first, and the next command."""
+    command, purpose = suggest(comparison, files[0], config, interrupted=interrupted)
+    for line in group_notes(from_parts("section", "make_closing", comparison)):
         print(fill(line, WIDTH, subsequent_indent="  "))
     print_closing("", files=files, next_command=command, purpose=purpose)
 
 
 def suggest(
-    comparison: ReportedComparison, results: Path, config: Config, *, profiled: bool = True
+    comparison: ReportedComparison, results: Path, config: Config, *, interrupted: bool = False
 ) -> tuple[str, str]:
     """The command to type next, and what for.
 
-    `profiled` says whether its backends were profiled, as far as they can be.
+    `interrupted` says whether what would have added to the verdict was.
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
@@ -110,15 +109,20 @@ def suggest(
     if spoiled or verdicts & {INCONCLUSIVE, ONE_LAUNCH}:
         made = count_launches(comparison.rows)
         more = max(FEWEST_LAUNCHES, (3 if spoiled else 2) * made)
-        again = replace(config, resume=True, measure=replace(config.measure, launches=more))
-        line = command_with(overrides_of(again, places=True), stacks.own())
-        command = re.sub("^python ", f"{this_python()} ", line)
+        command = _resume(replace(config, measure=replace(config.measure, launches=more)))
         if spoiled:
             return command, "first end the other processes; then this adds launches"
         return command, "adds launches, to decide what is inconclusive"
     if any(summary.speedup for summary in comparison.others):
-        if not profiled:
-            return shlex.join([this_python(), "-m", "bench.why", str(results)]), "says where the time goes"
-        figure = [this_python(), "-m", "bench.report", "figure", str(results), "--out", "speedup.pdf"]
-        return shlex.join(figure), "draw it"
+        for study in find_studies().values():
+            if study.adds and (interrupted or not study.is_wanted(config)):
+                purpose, ask = study.adds
+                return _resume(ask(config)), purpose
+        return suggest_figure(results), "draw it"
     return "", ""
+
+
+def _resume(config: Config) -> str:
+    """The command that goes on with a comparison under these settings."""
+    line = command_with(overrides_of(replace(config, resume=True), places=True), stacks.own())
+    return re.sub("^python ", f"{this_python()} ", line)

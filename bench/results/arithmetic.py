@@ -15,20 +15,6 @@ def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Numbe
     return steps * global_batch / seconds
 
 
-def model_flops(counted: Sequence[tuple[int, int]], micro_batch: int) -> int:
-    """FLOPs of a micro-batch from those of two others: one part grows with the samples, one does not.
-
-    Exact, since either part is a whole number. `counted` pairs a micro-batch, in samples, with its FLOPs.
-    """
-    (small, small_flops), (large, large_flops) = counted
-    return small_flops + (micro_batch - small) * ((large_flops - small_flops) // (large - small))
-
-
-def combined_rate(parts: Sequence[tuple[float, float]]) -> float:
-    """Return the rate of all parts of work together, each an amount and the rate at which it is done."""
-    return sum(amount for amount, _ in parts) / sum(amount / rate for amount, rate in parts)
-
-
 def block_seconds(seconds_per_rank: Iterable[float]) -> float:
     """Seconds of a block or a phase: those of the slowest rank, for which the others wait."""
     return max(seconds_per_rank)
@@ -42,6 +28,11 @@ def mean(values: Sequence[float]) -> float:
 def search_resolution(micro_batch: int) -> int:
     """Samples beside this micro-batch that the search for the largest one leaves out: 1, or 3 % if more."""
     return max(1, micro_batch // 32)
+
+
+def next_smaller(micro_batch: int) -> int:
+    """The next smaller micro-batch to go on with; 0 if there is none."""
+    return micro_batch - search_resolution(micro_batch)
 
 
 def mib(size_bytes: float) -> float:

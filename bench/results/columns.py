@@ -101,8 +101,6 @@ TABLE = {
     # forward and backward, all ranks; without recomputation and optimizer
     "model_flops_per_step": (WHOLE, NONE),
     "model_flops_per_s": (REAL, NONE),  # model_flops_per_step * steps / seconds
-    # of model_flops_per_step, in the repeated layers; the rest is ends and head
-    "layers_flops_share": (REAL, NONE),
     # of matrix products at the workload's own shapes; sum of all ranks
     "torch_matmul_flops_per_s": (REAL, NONE),
     "ort_matmul_flops_per_s": (REAL, NONE),  # the same by ONNX Runtime; blank where it does not run
@@ -178,5 +176,5 @@ def columns_with(rule: Rule) -> tuple[str, ...]:
     return tuple(name for name, (_, rules) in TABLE.items() if rule in rules)
 
 
-REMOVED = ("installed_mib", "loaded_mib", "published_layers_flops_share")
+REMOVED = ("installed_mib", "loaded_mib", "published_layers_flops_share", "layers_flops_share")
 """Columns of earlier files that nobody reads any more."""

@@ -9,10 +9,8 @@ from bench.machine.telemetry.gpu_meter import NVML_SECONDS, GpuSample
 from bench.results import arithmetic, validity
 from bench.results.columns import COLUMNS
 from bench.results.environment_cell import format_environment
-from bench.results.records import Block, Phase, Record, Roofline, Shape, TimedLibrary
-
-RATE_COLUMNS = {"torch": "torch_matmul_flops_per_s", "onnxruntime": "ort_matmul_flops_per_s"}
-"""By library, the column of its rate of matrix products at the workload's shapes."""
+from bench.results.records import Block, Phase, Record
+from bench.study import load_parts
 
 
 def rows_of_record(record: Record) -> list[dict[str, Any]]:
@@ -38,11 +36,12 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
     launch = _launch_cells(record)
     seconds = arithmetic.block_seconds(block.seconds)
     contamination = validity.find_contamination(block, record.cores_per_rank)
+    for part in load_parts("cells").values():
+        launch |= part.make_cells(record, block.steps, seconds)
     return (
         launch
         | _phase_cells(record)
         | _gpu_cells(block)
-        | _roofline_cells(record, block.steps, seconds)
         | {
             "status": "invalid" if contamination else "ok",
             "message": contamination.reason if contamination else _note(record),
@@ -134,60 +133,6 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
         "gpu_power_w": _sum([_mean(power) for power in powers]),
         "gpu_throttled_by": ", ".join(sorted(reasons)),
     }
-
-
-def _roofline_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]:
-    """The cells of a block of so many steps and seconds; blank is what is unknown.
-
-    Only what was timed at the row's own precision counts.
-    A limit that the block itself exceeds was measured too low, as when others had the cores; it is blank.
-    """
-    work, roofline = record.workload, record.roofline
-    cells: dict[str, Any] = {}
-    libraries = [library for library in roofline.libraries if library.precision == work.precision]
-    # Each library's rate on the row's own stack; of one that is not in it, on another stack.
-    for library in sorted(libraries, key=lambda library: library.stack != record.stack):
-        column = RATE_COLUMNS.get(library.library)
-        if column is not None and column not in cells:
-            cells[column] = _rate_of_workload(roofline, library)
-    rates = [rate for library in libraries for rate in _rates_of_shapes(library).values()]
-    limit = max(rates, default=None)  # of all ranks together, where shape and library make it highest
-    if roofline.counted:
-        ranks_work = arithmetic.model_flops(roofline.counted, work.micro_batch)
-        per_step = ranks_work * work.grad_accum * work.world_size
-        done = per_step * steps / seconds
-        cells |= {"model_flops_per_step": per_step, "model_flops_per_s": done}
-        if roofline.layers_flops is not None:
-            share = roofline.layers_flops / roofline.counted[0][1]
-            cells["layers_flops_share"] = share
-        if limit is not None and done > limit:
-            return cells
-        if limit is not None:
-            cells["roofline_share"] = done / limit
-    return cells | {"limit_flops_per_s": limit}
-
-
-def _rates_of_shapes(library: TimedLibrary) -> dict[Shape, float]:
-    """FLOP/s of all ranks together at each shape that every rank has timed."""
-    ranks = [
-        {product.shape: product.flops / product.seconds for product in products} for products in library.ranks
-    ]
-    return {
-        shape: sum(rank[shape] for rank in ranks)
-        for shape in ranks[0]
-        if all(shape in rank for rank in ranks)
-    }
-
-
-def _rate_of_workload(roofline: Roofline, library: TimedLibrary) -> float | None:
-    """FLOP/s at which the workload's products would be done, one shape after the other.
-
-    None if the workload's shapes are unknown, or one of them could not be timed.
-    """
-    rates = _rates_of_shapes(library)
-    if not roofline.products or any(product.shape not in rates for product in roofline.products):
-        return None
-    return arithmetic.combined_rate([(product.flops, rates[product.shape]) for product in roofline.products])
 
 
 def _device_peak_mib(phase: Phase) -> float | None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bench.errors import UserError
 from bench.results.atomic import write_atomically
-from bench.results.columns import REAL, TEXT, WHOLE
+from bench.results.columns import TEXT, WHOLE
 from bench.results.records import Record
 
 DESCRIBED = ("started_at", "git_commit", "config_hash", "environment_hash", "backend", "stack")
@@ -94,42 +94,3 @@ class SideFile:
     def _whole_types(self) -> dict[str, str]:
         whole = [name for name, kind in self.columns.items() if kind == WHOLE]
         return dict.fromkeys(whole, "Int64" if self.blanks else "int64")
-
-
-HELD_OUT_LOSSES = SideFile(
-    kind="converge",
-    what="held-out losses",
-    columns={
-        "launch": WHOLE,
-        "seed": WHOLE,  # of the launch: of the order of the data, and of dropout
-        "evaluation": WHOLE,  # from 0, which is before the first step
-        "steps": WHOLE,  # trained so far, the first step and warm-up included
-        "seconds": REAL,  # of the timed blocks so far; slowest rank
-        "seconds_with_start": REAL,  # the same with set-up, first step and warm-up
-        "disturbed": WHOLE,  # 1 or 0: the block before it was contaminated
-        "held_out_loss": REAL,  # mean over all tokens to predict, by PyTorch
-        "target_loss": REAL,  # that was to be reached
-        "margin_loss": REAL,  # within which final losses are equivalent
-    },
-)
-"""Held-out losses on the way to a target: a row per backend, launch and evaluation."""
-
-BREAKDOWN = SideFile(
-    kind="breakdown",
-    what="a breakdown",
-    columns={
-        "round": REAL,
-        "steps": REAL,
-        "profiled_step_s": REAL,
-        "kind": TEXT,  # of work
-        "library": TEXT,
-        "part": TEXT,
-        "operator": TEXT,
-        "calls_per_step": REAL,
-        "seconds_per_step": REAL,
-    },
-)
-"""Where a step's time went: a row for each operator of each backend in each round.
-
-The seconds of a round add up to its profiled step. They are of an untimed run under a profiler, so that they
-explain timed steps and are never mixed with them."""

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import PASSED, UserError
+from bench.errors import PASSED
 from bench.report.content.backend_columns import IN_SUMMARY, rows_of
 from bench.report.content.collection import ReportedComparison
-from bench.report.figures.models import model_chart
+from bench.report.figures.comparisons import speedup_chart
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import draw_rows
 from bench.results.columns import Rule, columns_with
@@ -37,8 +36,8 @@ def content_of(comparison: ReportedComparison, folder: Path) -> TrackedCompariso
     """What is logged of a comparison that has a file; its figure is drawn into `folder`."""
     assert comparison.path is not None, "a comparison that is tracked has a file"
     figure, rows = folder / f"{comparison.stem}.svg", rows_of([comparison])
-    with suppress(UserError):  # it has none that may be drawn
-        chart, _ = model_chart([comparison])
+    if comparison.is_timed and not comparison.uncontrolled:
+        chart = speedup_chart({comparison.panel: [comparison]})
         write_figure(figure, lambda: draw_rows(chart))
 
     def cells(columns: Sequence[str]) -> dict[str, object]:

@@ -1,14 +1,11 @@
 """A comparison that is interrupted goes on where it was, and leaves nothing behind."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
 from tests.support.interruptions import (
     Plan,
@@ -59,32 +56,6 @@ def test_a_comparison_that_is_killed_again_and_again_goes_on_where_it_was(folder
     assert rounds[-1] > 0
     before = pd.concat([one.before for one in found]).drop_duplicates()
     assert resume(PLAN, folder, before) >= PLAN.launches * PLAN.rounds
-
-
-@pytest.mark.exhaustive
-def test_ctrl_c_in_the_profiles_ends_with_0_and_why_adds_them_without_measuring_anew(folder: Path) -> None:
-    # A model of conf/, since `bench.why` is told of no other folder.
-    small = ("model=bert-tiny", "model.size=mini", "micro_batch=1", "seq_len=8", "measure.explain=true")
-    plan = Plan(backends=("pytorch",), launches=1, rounds=2, world_size=1)
-    ended = interrupt(plan, folder, "coordinator", "untimed: pytorch, set-up", signal.SIGINT, *small)
-    assert ended.status == 0
-    said = (folder / "said.txt").read_text()
-    assert said.index(" until the verdict, then about ") < said.index("Why follows in about ")
-    assert "interrupted" not in said
-    assert rounds_in(ended.before) == plan.rounds
-    (results,) = (path for path in (folder / "results").glob("*.csv") if "." not in path.stem)
-    breakdown, page = results.with_suffix(".breakdown.csv"), folder / "reports" / "index.md"
-    assert not breakdown.exists()
-    assert "profiled step:" not in page.read_text()
-    before = results.read_bytes()
-    forked = ("tests.support.on_any_machine", "--forked")
-    why = [sys.executable, "-m", *forked, "bench.why", str(results)]
-    done = subprocess.run([*why, f"reports_dir={folder}/reports"], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, results.read_bytes()) == (0, before), done.stderr
-    assert breakdown.exists()
-    assert "profiled step:" in page.read_text()
-    assert "parity of" in done.stderr
-    assert "launch 1/1" not in done.stderr
 
 
 def test_a_second_run_of_the_same_comparison_says_so_and_leaves(folder: Path) -> None:

@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,43 +16,34 @@ from bench.launch.messages import (
     Build,
     Built,
     ComputeLosses,
-    CountFlops,
     Done,
-    Evaluate,
-    Evaluated,
     ExpectedTensor,
     ExpectedTensorsWritten,
-    FinishProfile,
     FirstStepTaken,
-    FlopsCounted,
     LossesComputed,
     ParityTrained,
-    ProductsTimed,
-    ProfileSteps,
     Request,
-    RoundProfiled,
-    StepsProfiled,
     TakeFirstStep,
     TimeBlock,
-    TimeProducts,
     TrainForParity,
     UseBatches,
     WriteExpectedTensors,
 )
 from bench.launch.spec import WorkerSpec
-from bench.results.operator_kinds import HOST, Operator, ProfiledRound
-from bench.results.records import Product, Roofline, Shape, WorkloadProduct
-
-SQUARE = Shape(batch=1, rows=1000, inner=1000, columns=1)
-PRODUCTS = (
-    WorkloadProduct(shape=Shape(batch=1, rows=10, inner=10, columns=10), flops=3_000),
-    WorkloadProduct(shape=Shape(batch=2, rows=5, inner=10, columns=5), flops=1_000),
-)
-"""What fake groups multiply: a square, and what their workload holds."""
-
+from bench.study import find_studies
 
 OF_STUDIES: dict[type, Callable[["FakeGroup", Any, int], Any]] = {}
-"""What answers a study's requests, by their class: its own tests put it here."""
+"""What answers a study's requests, by their class: `tests/studies/NAME/fakes.py` puts it here."""
+
+
+@cache
+def find_answers() -> dict[type, Callable[["FakeGroup", Any, int], Any]]:
+    """Those of every study that is there."""
+    for name in find_studies():
+        module = f"tests.studies.{name}.fakes"
+        if find_spec(module):
+            import_module(module)
+    return OF_STUDIES
 
 
 class FakeClock:
@@ -185,7 +179,7 @@ class FakeGroup:
         number = folder.parent.name.rpartition("-")[2]  # of a launch, or a study's
         self.launch = int(number) if number.isdecimal() and not self.trial else 0
         self.counts: dict[str, int] = {}
-        self.profiled_steps: list[int] = []
+        self.noted: list[Any] = []  # by what answers studies' requests
         self.steps = 0  # trained so far
         self.batches = 0  # taken since they began anew
         self.closed = False
@@ -216,7 +210,7 @@ class FakeGroup:
             self.batches = 0
         if isinstance(request, TrainForParity):
             self.batches += request.steps
-        self.batches += isinstance(request, CountFlops)
+        self.batches += request.name == "count_flops"
         if isinstance(request, Build) and self.spec.saves_initial_state:
             Path(self.spec.initial_state).touch()
 
@@ -304,7 +298,7 @@ class FakeGroup:
                 return BlockTimed(**self._block(steps, rank))
             case UseBatches():
                 return Done()
-            case _ if type(request) in OF_STUDIES:
+            case _ if type(request) in find_answers():
                 return OF_STUDIES[type(request)](self, request, rank)
             case WriteExpectedTensors():
                 absent = self.script.get("no_expected_tensors", "")
@@ -324,50 +318,11 @@ class FakeGroup:
                     differences=self.script.get("differences", {}).get(self.spec.precision.name, {}),
                     proof=self._proof(),
                 )
-            case CountFlops():
-                if rank:
-                    return FlopsCounted()
-                counted_flops = Roofline(
-                    counted=((4, 4_000), (8, 8_000)),
-                    counted_on="shapes",
-                    layers_flops=3_000,
-                    products=tuple(PRODUCTS),
-                )
-                return FlopsCounted(roofline=counted_flops)
-            case Evaluate():
-                predicted = 100 * (1 + rank)
-                loss = self.script.get("held_out", lambda steps: 4 - steps / 10)(self.steps)
-                return Evaluated(
-                    loss_sum=loss * predicted,
-                    predicted=predicted,
-                    steps=self.steps + self.script.get("extra_steps", 0),
-                )
-            case ProfileSteps(steps=steps, counted=counted):
-                assert self.spec.profiled_groups
-                if counted and rank == 0:
-                    self.profiled_steps.append(steps)
-                return RoundProfiled(settled=self.counts["profile"] >= self.script.get("settled_after", 1))
-            case FinishProfile():
-                return StepsProfiled(rounds=[self._profiled_round(steps) for steps in self.profiled_steps])
-            case TimeProducts(shapes=shapes):
-                products = [
-                    Product(shape=shape, flops=flops, seconds=1.0)
-                    for shape, flops in zip(
-                        [SQUARE, *shapes], self.script.get("products", (2e6, 1e6, 0.5e6)), strict=False
-                    )
-                ]
-                return ProductsTimed(products=products, absent=[])
         raise AssertionError(f"{request} has no answer")
 
     def _proof(self) -> dict[str, Any]:
         frozen = self.script.get("frozen")
         return {"ran": True} if frozen is None else {"ran": True, "engine": {"frozen": frozen}}
-
-    def _profiled_round(self, steps: int) -> ProfiledRound:
-        seconds = self.script["step_seconds"] * steps
-        product = Operator(library="torch", name="aten::mm", part="", calls=2 * steps, seconds=0.75 * seconds)
-        host = Operator(library="torch", name=HOST, part="", calls=0, seconds=0.25 * seconds)
-        return ProfiledRound(steps=steps, seconds=seconds, operators=[product, host])
 
     def _block(self, steps: int, rank: int) -> dict[str, Any]:
         """The fields of `BlockTimed`."""

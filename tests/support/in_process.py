@@ -14,10 +14,9 @@ import torch.distributed
 
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
-from bench.launch.messages import A, Built, FlopsCounted, ProductsTimed, Request
+from bench.launch.messages import A, Built, Request
 from bench.launch.spec import WorkerSpec
 from bench.measure.comparison import Comparison
-from bench.results.records import Shape
 from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.torch_rank import TorchRank
 from bench.worker.rank.training import Training
@@ -45,12 +44,6 @@ class HereRank(TorchRank):
         self.meter.prepare(new_peak=False)
         self.meter.start()
         return self._built(start)
-
-    def count_flops(self) -> FlopsCounted:
-        return FlopsCounted()
-
-    def time_products(self, shapes: list[Shape]) -> ProductsTimed:
-        return ProductsTimed(products=[], absent=[])
 
 
 class HereGroup:
@@ -95,6 +88,7 @@ def failures(config: Config, plants: dict[str, Plant]) -> list[tuple[str, int, s
     """Backend, launch, status and message of every launch that did not end well."""
     start: Any = partial(HereGroup, plants)
     comparison = Comparison(config, "m-cpux2", start_group=start, scan=find_nobody, bar=RecordingBar())
+    comparison.shared.when_trained.clear()  # nobody counts and multiplies here
     comparison.measure()
     rows = comparison.shared.ledger.rows()
     failed = rows[rows["round"].isna() & (rows["status"] != "untimed")]

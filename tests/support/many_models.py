@@ -17,7 +17,6 @@ from scipy import stats
 
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.results import csv_files
-from bench.results.side_files import BREAKDOWN
 from tests.support.result_files import write_rows
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "results" / "bert-tiny-cpux2.csv"
@@ -103,47 +102,6 @@ def write(folder: Path, models: tuple[Model, ...] = ELEVEN) -> list[Path]:
     return paths
 
 
-def write_breakdowns(
-    folder: Path, models: tuple[Model, ...] = ELEVEN, profiled: Mapping[str, float] | None = None
-) -> None:
-    """A breakdown beside each results file: three quarters of every step in matrix products.
-
-    The profiled steps of some backends may take so many times as long as their timed ones.
-    """
-    golden = _golden().iloc[0]
-    described = {column: str(golden[column]) for column in ("config_hash", "environment_hash", "stack")}
-    described |= {"started_at": "2026-11-23T14:00:00+00:00", "git_commit": "0123456789ab"}
-    for model in models:
-        summaries = [one for one in comparison(model).summaries if one.samples_per_s]
-        rows = [
-            {**described, "backend": one.backend, "round": number, "steps": 1, "profiled_step_s": step, **row}
-            for one in summaries
-            for step in [(profiled or {}).get(one.backend, 1) * STEP_SAMPLES / (one.samples_per_s or 1)]
-            for number in (1, 2)
-            for row in _operators(step)
-        ]
-        BREAKDOWN.write(BREAKDOWN.path_of(folder / f"{model.name}-cpux2.csv"), rows)
-
-
-STEP_SAMPLES = 16
-"""The global batch of the recorded file."""
-
-PARTS = {
-    "matrix products": 0.60, "softmax": 0.05, "normalisation": 0.05, "elementwise": 0.06, "embedding": 0.01,
-    "loss": 0.02, "dropout": 0.04, "copies": 0.04, "optimizer": 0.08, "host": 0.03,
-}  # fmt: skip
-"""Of every made-up step; two hundredths are in no profile."""
-
-
-def _operators(step: float) -> list[dict[str, Any]]:
-    """The operators of a profiled step, one for each kind of work."""
-    named = {"library": "torch", "part": "", "calls_per_step": 1}
-    return [
-        {**named, "kind": kind, "operator": f"aten::{kind}", "seconds_per_step": part * step}
-        for kind, part in PARTS.items()
-    ]
-
-
 def _of_backend(golden: pd.DataFrame, backend: str, model: Model) -> pd.DataFrame:
     """The reference's recorded blocks under the backend's name, choices and losses."""
     mine = golden[golden["backend"] == "pytorch"]
@@ -184,4 +142,3 @@ def _failed(rows: pd.DataFrame, status: str) -> list[dict[Any, Any]]:
 
 if __name__ == "__main__":
     print(*write(Path(sys.argv[1])), sep="\n")
-    write_breakdowns(Path(sys.argv[1]))

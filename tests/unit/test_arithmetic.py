@@ -14,8 +14,3 @@ def test_throughput_counts_the_samples_of_all_steps_over_the_time_of_all_steps()
 
 def test_a_block_takes_as_long_as_its_slowest_rank() -> None:
     assert arithmetic.block_seconds((1.9, 2.5, 2.0)) == 2.5
-
-
-def test_a_combined_rate_is_all_the_work_over_all_the_time() -> None:
-    # 600 at 100/s take 6 s, 300 at 50/s as long
-    assert arithmetic.combined_rate([(600, 100), (300, 50)]) == 75

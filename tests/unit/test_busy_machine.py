@@ -220,12 +220,6 @@ def test_what_others_spoiled_is_said_once_on_one_screen(
     assert len([*shown.splitlines(), *run.failures]) <= 15 + 2  # of that warning
 
 
-def test_what_others_spoiled_for_every_backend_is_not_explained(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=4, explain=True)
-    assert {row["status"] for row in run.rows} == {"invalid"}
-    assert not (tmp_path / "results" / "m-cpux2.breakdown.csv").exists()
-
-
 def test_resume_makes_the_launches_that_are_missing(tmp_path: Path) -> None:
     def disturbed_in_launch_two() -> Script:
         return {"disturbed": {(2, nth): 0.5 for nth in range(3, 40)}}

@@ -64,6 +64,15 @@ def test_a_file_that_is_something_else_is_refused(saved: Path, content: bytes) -
         ({"overrides": '{"seed": 3}'}, "overrides is no list in JSON"),
         ({"status": "invalid", "message": "other processes had it"}, "an invalid block lacks its cause"),
         ({"attempt": None}, "a measured row lacks its figures"),
+        ({"model_flops_per_s": 0.5}, "model_flops_per_s is not what it is derived from"),
+        ({"roofline_share": 0.5}, "roofline_share is not what it is derived from"),
+        (
+            {
+                **{"model_flops_per_step": 20, "steps": 10, "seconds": 2.0, "samples_per_s": 80.0},
+                **{"model_flops_per_s": 100.0, "limit_flops_per_s": 50.0, "roofline_share": 2.0},
+            },
+            "roofline_share is above 1",
+        ),
     ],
 )
 def test_a_file_whose_facts_cannot_be_read_is_refused(saved: Path, changes: dict[str, Any], why: str) -> None:

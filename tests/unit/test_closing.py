@@ -15,6 +15,7 @@ from bench.config.identity import config_hash
 from bench.config.naming import DEFAULT_STACK
 from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.report.closing_words import answer_of, suggest
+from bench.report.content import study_commands
 from bench.results.validity import OTHER_PROCESSES, OWN_THREADS
 from bench.setup import stacks
 from bench.statistics.intervals import Speedup
@@ -152,8 +153,9 @@ def test_one_launch_and_a_failed_reference_have_no_winner() -> None:
     ],
 )
 def test_the_next_command_follows_from_what_was_found(
-    ortmodule: float | list[float] | str, command: str
+    ortmodule: float | list[float] | str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(study_commands, "find_commands", lambda: ["figure"])
     seconds = {"pytorch": [2.0] if isinstance(ortmodule, list) else 2.0, "ortmodule": ortmodule}
     assert suggest(compared("gpt2", seconds), CSV, compose())[0] == command
 

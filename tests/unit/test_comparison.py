@@ -11,6 +11,7 @@ import pytest
 from bench.__main__ import measure_and_report
 from bench.config.differences import overrides_of
 from bench.config.naming import command_with
+from bench.errors import UserError
 from bench.launch.messages import TimeBlock
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
@@ -559,7 +560,7 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
     assert block.index("samples/s") < block.index("files: ")
     assert files == f"files: {tmp_path}/results/m-cpux2.csv"
     assert page.rpartition("/")[2] == "index.html#m-cpux2"
-    assert next_command.endswith(" # says where the time goes")
+    assert next_command.startswith("next:  ")
 
 
 def test_another_reference_than_pytorch_is_named_before_anything_is_measured(tmp_path: Path) -> None:
@@ -584,3 +585,14 @@ def test_that_a_driver_will_compile_for_minutes_is_said_unless_it_has(
     assert "it takes minutes" in Simulated(tmp_path / "first").printed
     (tmp_path / "cuda-cache").mkdir()
     assert "it takes minutes" not in Simulated(tmp_path / "second").printed
+
+
+def test_largest_batches_that_no_study_finds_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every backend would be timed at its usual batch, and the rows would call it its largest."""
+    monkeypatch.setattr(coordinator, "load_wanted", lambda part, config: [])
+    made = a_config(tmp_path)
+    made.measure.batch = "max"
+    with pytest.raises(UserError, match="no study here finds it; leave it out"):
+        Comparison(made, "m-cpux2")

@@ -1,12 +1,10 @@
 """What README, CONTRIBUTING and docs/ name exists, and their figures are those of the committed results."""
 
-import csv
 import dataclasses
 import json
 import re
 import shutil
 import typing
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -14,15 +12,11 @@ from types import NoneType, UnionType
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from bench.analysis.machines import group_by_comparison, group_by_kind, settings_of
 from bench.config.choices import CONF
 from bench.config.compose import compose
 from bench.config.schema import Config
-from bench.report.__main__ import main as report
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import read_comparison
-from bench.statistics.intervals import Speedup
-from tests.support.git import committed
 from tests.support.pages import (
     PAGES,
     ROOT,
@@ -34,7 +28,6 @@ from tests.support.pages import (
     links,
     text_of,
 )
-from tests.support.reports import svg_texts
 
 pytestmark = pytest.mark.once
 
@@ -258,65 +251,6 @@ def test_the_page_for_contributors_explains_every_mark_as_pyproject_does() -> No
         assert f"| `{mark}` | {meaning} |" in text_of("CONTRIBUTING.md")
 
 
-OTHERS = ("pytorch_best", "ortmodule", "ortmodule_zero1")
-
-
-def of_kinds(base: str, blas: str) -> dict[str, dict[str, Speedup]]:
-    """BERT-Mini's speed-ups over a backend by the first host of each kind of machine, then by backend."""
-    by_machine = {}
-    for folder in sorted(path.parent for path in committed("results/*/machine.json")):
-        paths = [folder / "bench" / f"bert-mini-cpux2{end}.csv" for end in ("", "-blas-full-f41f")]
-        there = [read_comparison(path) for path in paths if path.exists()]
-        by_machine[folder.name] = [replace(one, rows=one.rows.assign(reference=base)) for one in there]
-    (same,) = [
-        same
-        for same in group_by_comparison(by_machine)
-        if {settings_of(one)["blas"] for one in same.machines.values()} == {blas}
-    ]
-    kinds: dict[str, dict[str, Speedup]] = {}
-    for first, *others in group_by_kind(same.machines):
-        known = {each.backend: (each.kinds if others else each.speedups).get(first) for each in same.backends}
-        kinds[first] = {name: speedup for name, speedup in known.items() if speedup}
-    return kinds
-
-
-def rounded(speedup: Speedup | None) -> str:
-    """`1.52 [1.49, 1.54]`; empty where there is none."""
-    return f"{speedup.ratio:.2f} [{speedup.low:.2f}, {speedup.high:.2f}]" if speedup else ""
-
-
-def memory_ratios(machine: str) -> dict[str, float]:
-    """Each backend's peak memory over plain PyTorch's, from a machine's summary.csv."""
-    with (ROOT / "reports" / machine / "summary.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["file"].endswith("bench/bert-mini-cpux2.csv")]
-    peaks = {row["backend"]: float(row["peak_mib"]) for row in rows}
-    return {name: peaks[name] / peaks["pytorch"] for name in OTHERS}
-
-
-def test_readmes_table_and_answer_are_the_figures_of_every_kind_of_machine() -> None:
-    readme = text_of("README.md")
-    lines = re.findall(r"^\| (.*?\]\(reports/.*)\|$", readme, re.MULTILINE)
-    table = {re.findall(r"\(reports/([^/]+)/", line)[0]: [*map(str.strip, line.split("|"))] for line in lines}
-    stock, over_best, full = (
-        of_kinds("pytorch", "stock"),
-        of_kinds("pytorch_best", "stock"),
-        of_kinds("pytorch_best", "full"),
-    )
-    assert table.keys() == stock.keys()
-    for machine, (_, *cells) in table.items():
-        shown = [rounded(stock[machine].get(name)) for name in OTHERS]
-        shown += [rounded(found.get(machine, {}).get("ortmodule")) for found in (over_best, full)]
-        assert [cell if "[" in cell else "" for cell in cells] == shown, machine
-    memory = [[memory_ratios(machine)[name] for machine in table] for name in OTHERS]
-    spans = [f"{min(values):.2f} to {max(values):.2f}" for values in memory]
-    assert f"| {' | '.join(spans)} |" in readme
-    assert f"takes {spans[2]} times the memory" in readme
-    for found in (stock, over_best):
-        fastest, *rest = sorted((kind["ortmodule"].ratio for kind in found.values()), reverse=True)
-        assert f"({rest[-1]:.2f} to {rest[0]:.2f} times)" in readme
-        assert found is over_best or f"it is {fastest:.2f} times as fast as plain PyTorch" in readme
-
-
 INTEL = ROOT / "results" / "intel-family6-model207-2-cores-2ffd" / "bench"
 CLOSING = {
     "README.md": INTEL / "bert-mini-cpux2.csv",
@@ -332,26 +266,11 @@ def test_the_end_of_make_bench_on_a_page_is_what_it_prints(
     """A page may leave lines out, and shows no rules."""
     comparison = read_comparison(CLOSING[page])
     print_verdict(comparison)
-    print_rest(comparison, [CLOSING[page]], compose(comparison.overrides), profiled=True)
+    print_rest(comparison, [CLOSING[page]], compose(comparison.overrides), interrupted=False)
     printed = iter(line.rstrip() for line in capsys.readouterr().out.splitlines())
     (block,) = re.findall(r"^```\n(Faster than .*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
     for line in filter(None, block.splitlines()):
         assert line in printed, line
-
-
-def test_the_tutorials_figure_and_table_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "results").symlink_to(ROOT / "results")
-    monkeypatch.chdir(tmp_path)
-    lines = text_of("docs/tutorial.md").replace("\\\n", "").splitlines()
-    figure, table = (line.split()[3:] for line in lines if line.startswith("python -m bench.report "))
-    for words in (figure, table, [word.replace(".pdf", ".svg") for word in figure]):
-        assert report(words) == 0
-        assert (tmp_path / words[words.index("--out") + 1]).stat().st_size > 500
-    caption, *_ = re.findall("^Caption: .*", capsys.readouterr().out, re.MULTILINE)
-    assert f"> {caption}\n" in text_of("docs/tutorial.md")
-    assert svg_texts(tmp_path / "own-gpt.svg") == svg_texts(ROOT / "docs" / "examples" / "own-gpt.svg")
 
 
 MEASURED = re.compile(r"\b(\d\.\d{3})×? \[(\d\.\d{3}), (\d\.\d{3})\]")

@@ -21,7 +21,7 @@ from bench.report.build import render_all, render_report
 from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of
 from bench.results import csv_files
-from bench.study import find_studies
+from bench.study import find_studies, load_part
 from tests.support.git import committed, copy_committed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,10 @@ FILES = [*files_of(GOLDEN / "results"), *OF_MACHINES]
 
 def made(folder: Path) -> Iterator[tuple[str, str]]:
     """Every text that is kept: its name and its content, without what studies add."""
-    with patch("bench.report.pages.comparison.load_parts", return_value={}):
+    with (
+        patch("bench.study.load_parts", return_value={}),
+        patch("bench.report.build.load_parts", return_value={}),
+    ):
         rendered = render_report(GOLDEN / "results", folder)
     assert not rendered.refused
     yield from (
@@ -90,7 +93,8 @@ def test_what_is_committed_in_reports_is_what_make_report_builds(
     rendered = render_all(Path("results"), tmp_path / "reports", tmp_path / "rendered")
     assert not rendered.refused
     built, there = (files_in(folder) for folder in (tmp_path / "reports", ROOT / "reports"))
-    there = {name: text for name, text in there.items() if name.stem not in find_studies()}  # its own pages
+    own = {name for name in find_studies() if not load_part(name, "pages")}  # what their commands write
+    there = {name: text for name, text in there.items() if name.stem not in own}
     remedy = "run `make report`, and `git add` the results that it shows"
     assert built.keys() == there.keys(), remedy
     texts = [name for name in built if name.suffix != ".svg"]

@@ -243,7 +243,7 @@ def test_the_default_comparison_of_each_machine_fits_one_screen(
 ) -> None:
     shown, path = read_comparison(Path(file)), Path(file)
     print_verdict(shown)
-    print_rest(shown, [path, path], compose(), profiled=True)
+    print_rest(shown, [path, path], compose(), interrupted=False)
     assert len(capsys.readouterr().out.strip().splitlines()) <= MOST_LINES
 
 

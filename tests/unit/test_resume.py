@@ -11,7 +11,6 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.machine import environment
 from bench.measure.comparison import locked
-from bench.results.side_files import BREAKDOWN
 from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS, a_model
 from tests.support.fakes import FakeGroup, Script
@@ -76,7 +75,7 @@ def test_a_complete_comparison_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_where_every_failure_is_final_nothing_is_missing(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"explain": True, "collectives": "count"}
+    settings: dict[str, Any] = {"collectives": "count"}
     lost: dict[str, Script] = {name: {"loss": float("nan")} for name in BACKENDS}
     assert {row["status"] for row in Resumable(tmp_path, lost, measure=settings).rows} == {
         "diverged",
@@ -85,20 +84,6 @@ def test_where_every_failure_is_final_nothing_is_missing(tmp_path: Path) -> None
     run = Resumable(tmp_path, measure=settings, resume=True)
     assert run.groups == []
     assert run.printed[-1] == "nothing is missing"
-
-
-def test_only_the_profiles_are_made_again_where_one_is_missing(tmp_path: Path) -> None:
-    measure = {"explain": True}
-    without: dict[str, Script] = {"ortmodule": {"fails": {("profile", 0, 4): CRASH}}}
-    first = Resumable(tmp_path, without, measure=measure)
-    table = BREAKDOWN.path_of(first.comparison.shared.output.csv)
-    assert set(BREAKDOWN.read(table)["backend"]) == {"pytorch", "ortmodule_zero1"}
-    second = Resumable(tmp_path, measure=measure, resume=True)
-    assert [group.spec.backend for group in second.groups if group.spec.profiled_groups] == list(BACKENDS)
-    assert {group.launch for group in second.groups if not group.spec.profiled_groups} == {0}, "parity alone"
-    assert set(BREAKDOWN.read(table)["backend"]) == set(BACKENDS)
-    assert second.rows == first.rows
-    assert Resumable(tmp_path, measure=measure, resume=True).groups == []
 
 
 def test_without_a_file_everything_is_measured(tmp_path: Path) -> None:
@@ -282,18 +267,16 @@ def test_files_of_the_user_that_were_edited_are_refused(tmp_path: Path, edited: 
 
 
 def test_more_launches_are_added_to_a_complete_comparison(tmp_path: Path) -> None:
-    explained = {"explain": True}
-    before = Resumable(tmp_path, measure=explained).rows
-    run = Resumable(tmp_path, resume=True, measure={"launches": 4, **explained})
+    before = Resumable(tmp_path).rows
+    run = Resumable(tmp_path, resume=True, measure={"launches": 4})
     assert run.rows[: len(before)] == before
     assert {group.launch for group in run.groups} == {0, 3, 4}
-    assert not [group for group in run.groups if group.spec.profiled_groups], "they have been profiled"
-    at_once = Resumable(tmp_path / "at-once", measure={"launches": 4, **explained}).rows
+    at_once = Resumable(tmp_path / "at-once", measure={"launches": 4}).rows
     place = ("backend", "launch", "round", "position", "steps", "config_hash")
     assert [[row[name] for name in place] for row in run.rows] == [
         [row[name] for name in place] for row in at_once
     ], "as if all had been made at once"
-    fewer = Resumable(tmp_path, resume=True, measure=explained)
+    fewer = Resumable(tmp_path, resume=True)
     assert fewer.groups == []
     assert fewer.rows == run.rows
 

@@ -385,5 +385,10 @@ def test_more_than_a_third_of_rounds_without_a_valid_block_voids_the_backend() -
     assert found.message.startswith("6 of 12 blocks invalid and left out (own threads); set device.threads")
 
 
+def test_other_nodes_are_another_measurement() -> None:
+    rows = table_of_records([record(), record("ortmodule", workload=workload(nodes=2))])
+    assert "nodes 2 (reference 1)" in summarise(rows)[1].message
+
+
 def test_an_empty_table_has_no_summary() -> None:
     assert summarise(table_of_records([])) == []

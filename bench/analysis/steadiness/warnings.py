@@ -5,12 +5,12 @@ Everything is read off the rows of one comparison. A warning never changes a fig
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from bench.analysis.steadiness.products import Warnings, warn_of_difference
 from bench.config.choices import LOSS_TOLERANCE, OTHER_UPDATES
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
@@ -18,6 +18,9 @@ from bench.results.validity import REMEDIES, WAITING_GPU_PERCENT
 from bench.statistics.backend_blocks import highest, loader_share
 from bench.statistics.intervals import Floats
 from bench.statistics.table_values import by_key, latest_overrides
+from bench.study import from_parts
+
+Warnings = Iterator[tuple[str, str, str]]  # what kind each warning is of, what was seen, and the remedy
 
 DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
@@ -57,7 +60,7 @@ class SteadinessWarning:
 def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison: those about all backends together, then backend by backend."""
     cells = ColumnArrays(rows)
-    of_all = (*_check_gates(rows), *_check_best(cells), *warn_of_difference(rows))
+    of_all = (*_check_gates(rows), *_check_best(cells), *from_parts("warnings", "find_warnings", rows))
     warnings = [("", warning) for warning in of_all]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))

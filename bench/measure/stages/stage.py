@@ -85,7 +85,9 @@ class Run:
     batches: list[list[int]] = field(default_factory=list)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
-    show_verdict: Callable[[], None] | None = None  # called while the terminal is free, before the profiles
+    show_verdict: Callable[[], None] | None = (
+        None  # called while the terminal is free, before what adds to it
+    )
 
     @property
     def measure(self) -> Measure:
@@ -148,6 +150,11 @@ class Run:
 
 class Stage(ABC):
     """One stage. It is not made where it is not wanted."""
+
+    after_verdict = ""
+    """What for, such as `to say why`, if no verdict waits for it: then it comes last."""
+
+    before_timing = False  # whether it settles what the timed launches need
 
     def __init__(self, shared: Run) -> None:
         self.shared = shared

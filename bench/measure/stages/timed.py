@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from bench.errors import LaunchFailed, UserError
 from bench.launch.agents import keep_parents
+from bench.launch.group import Group
 from bench.machine.telemetry.other_processes import describe_competitors
 from bench.measure.groups.busy_cores import describe_repeats, largest_competitors, lost_rounds
 from bench.measure.groups.running import RunningGroups
@@ -20,12 +21,12 @@ from bench.measure.plan.schedule import (
     steps_per_block,
 )
 from bench.measure.record.progress import describe_duration
-from bench.measure.stages.evaluations import Evaluations
 from bench.measure.stages.later import LaterLosses
-from bench.measure.stages.search import next_smaller
 from bench.measure.stages.stage import Run, Stage
+from bench.results.arithmetic import next_smaller
 from bench.results.records import BatchTrial
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
+from bench.study import load_wanted
 
 MOST_SECONDS = 3600  # of all launches that `measure.until` adds to, not counting parity
 
@@ -43,7 +44,7 @@ class TimedLaunches(Stage):
         super().__init__(shared)
         # of every timed block, if they are given or an earlier run has found them; else 0
         self._steps = shared.measure.evaluate_every or shared.earlier.steps
-        self._evaluations = Evaluations(shared)
+        self._watches = [part.WATCH(shared) for part in load_wanted("watch", shared.plan.config)]
         self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
         self._crowded_out: list[str] = []  # who ran out of memory beside others
         self._later = LaterLosses(shared)
@@ -225,7 +226,7 @@ class TimedLaunches(Stage):
                 ):
                     self.shared.ledger.update(name, launch, device_before=before)
                     timer.build(groups[name], name, launch)
-                    self._evaluations.evaluate(groups[name], name, launch)
+                    self._let_studies_look(groups[name], name, launch)
                     timer.begin(groups[name], name, launch)
             self._warm_up(where, rounds[0], groups)
             self._find_steps(groups)
@@ -292,9 +293,15 @@ class TimedLaunches(Stage):
                     round_number=number,
                     position=position,
                 )
-                self._evaluations.evaluate(groups[name], name, groups.launch)
+                self._let_studies_look(groups[name], name, groups.launch)
         self.shared.ledger.write()
-        self._evaluations.write()
+        for watch in self._watches:
+            watch.write()
+
+    def _let_studies_look(self, group: Group, name: str, launch: Launch) -> None:
+        """At a group that has just been built, or timed in a block."""
+        for watch in self._watches:
+            watch.look(group, name, launch)
 
     def _warm_up(self, where: str, order: Order, groups: RunningGroups) -> None:
         """Blocks in turn, as the timed ones will be, until every group is warm.

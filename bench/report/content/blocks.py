@@ -146,19 +146,6 @@ def table(
     return Table(columns=columns, rows=rows, label=label, anchor=anchor, is_sortable=is_sortable)
 
 
-def explained_table(
-    title: str, things: Sequence[Row], columns: Sequence[Column[Row]], explanation: str
-) -> list["Block"]:
-    """A table under its title, with a sentence on what it holds; nothing without rows."""
-    if not things:
-        return []
-    return [
-        Paragraph(Bold(title)),
-        table(things, columns, label=title),
-        Paragraph(explanation, is_faint=True),
-    ]
-
-
 def table_of_texts(
     headers: Sequence[str], rows: Iterable[Sequence[Text]], *, text_columns: Collection[str]
 ) -> Table:

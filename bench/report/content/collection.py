@@ -1,16 +1,14 @@
 """All comparisons of a report, each file read and summarised once; every table and figure starts here."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
-from bench.analysis.breakdown import Breakdown, break_down
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.convergence import Convergence, find_convergence
 from bench.analysis.steadiness.warnings import SteadinessWarning, find_warnings
 from bench.errors import UserError
 from bench.machine.identity import describe_instruction_sets, name_processor
@@ -19,19 +17,16 @@ from bench.report.words.formatting import one_line
 from bench.report.words.titles import make_title
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
-from bench.results.side_files import BREAKDOWN, HELD_OUT_LOSSES, SideFile
+from bench.results.side_files import SideFile
 from bench.statistics.table_values import distinct_text, model_label
+from bench.study import load_parts
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedComparison(ComparisonResults):
-    """The results of a comparison, with the words under which a report shows them.
+    """The results of a comparison, with the words under which a report shows them."""
 
-    Its tables are as the side file named beside each reads them; None where there is no such file.
-    """
-
-    profile: pd.DataFrame | None = None  # `BREAKDOWN`: where each backend's time goes
-    followed: pd.DataFrame | None = None  # `HELD_OUT_LOSSES`
+    beside: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # by its kind, what a side file says
     path: Path | None = None  # the results file, if it was read from one
     distinction: str = ""  # what tells it from others that are shown with it under the same title
 
@@ -54,19 +49,6 @@ class ReportedComparison(ComparisonResults):
     def anchor(self) -> str:
         """Where its section stands on a page: its file's name, which only another study may use as well."""
         return self.stem if self.study == "bench" else f"{self.study}-{self.stem}"
-
-    @cached_property
-    def breakdowns(self) -> list[Breakdown]:
-        """Where the time of each backend goes that was profiled."""
-        return [] if self.profile is None else break_down(self.profile, self.rows, self.summaries)
-
-    @cached_property
-    def convergence(self) -> Convergence | None:
-        """How soon each backend comes to the target; None where that was not followed."""
-        if self.followed is None:
-            return None
-        statuses = {summary.backend: summary.status for summary in self.summaries}
-        return find_convergence(self.followed, self.reference, statuses)
 
     @cached_property
     def model(self) -> str:
@@ -165,14 +147,11 @@ def read_comparison(path: Path) -> ReportedComparison:
     Raises:
         UserError: one of them is damaged.
     """
-    rows, profile = csv_files.read(path), BREAKDOWN.path_of(path)
-    return ReportedComparison(
-        stem=path.stem,
-        rows=rows,
-        profile=BREAKDOWN.read(profile) if profile.exists() else None,
-        followed=_read_beside(path, rows, HELD_OUT_LOSSES),
-        path=path,
-    )
+    rows = csv_files.read(path)
+    kinds = [part.TABLE for part in load_parts("table").values()]
+    tables = {kind.kind: _read_beside(path, rows, kind) for kind in kinds}
+    beside = {kind: table for kind, table in tables.items() if table is not None}
+    return ReportedComparison(stem=path.stem, rows=rows, beside=beside, path=path)
 
 
 def _read_beside(path: Path, rows: pd.DataFrame, side_file: SideFile) -> pd.DataFrame | None:

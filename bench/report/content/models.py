@@ -1,38 +1,20 @@
-"""Which comparisons stand in a chart or table of many models, what stands together, and what it answers."""
+"""Which comparisons answer for a machine: one of each model and workload, by setting."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from bench.analysis.answer import find_outcome, find_outcome_over_best
-from bench.errors import UserError
 from bench.report.content.answer import SUBJECTS, BackendAnswer, SettingAnswer
-from bench.report.content.collection import Collection, ReportedComparison, group_by_machine
+from bench.report.content.collection import ReportedComparison, group_by_machine
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
 from bench.report.words.titles import USUAL_REFERENCE
 from bench.statistics.summary import PYTORCH
 from bench.statistics.table_values import count_launches
 
-CHART_BACKENDS = ("ortmodule", "ortmodule_zero1")
-"""The bars of a chart and what a page answers about, unless others are asked for."""
-
-
-def parse_names(words: str) -> list[str]:
-    """The names in a list such as `gpt2,bert-large`."""
-    return [name.strip() for name in words.split(",") if name.strip()]
-
-
-def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[ReportedComparison]]:
-    """Comparisons by machine, rule of batches and reference, which its heading names."""
-    machines = Collection(comparisons=comparisons).panels
-    if len({comparison.reference for comparison in comparisons}) < 2:
-        return machines
-    panels: dict[str, list[ReportedComparison]] = {}
-    for heading, group in machines.items():
-        for comparison in group:
-            panels.setdefault(f"{heading}; over {one_line(comparison.reference)}", []).append(comparison)
-    return panels
+ANSWERED = ("ortmodule", "ortmodule_zero1")
+"""The backends that a page answers about, where any of its comparisons has them."""
 
 
 def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
@@ -43,7 +25,7 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
     """
 
     def key(comparison: ReportedComparison) -> tuple[int, bool, int]:
-        backends = sum(comparison.of(name) is not None for name in CHART_BACKENDS)
+        backends = sum(comparison.of(name) is not None for name in ANSWERED)
         settings = [each for each in comparison.overrides if not each.startswith(("measure", "study="))]
         return -backends, count_launches(comparison.rows) < 2, len(settings)
 
@@ -55,65 +37,10 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
     return [comparison for comparison in comparisons if chosen[comparison.workload_key] is comparison]
 
 
-def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
-    """The backends to show: those that are wanted, or the usual ones that at least one comparison tried.
-
-    Raises:
-        UserError: a wanted one is in no comparison, or there is no backend but references.
-    """
+def usual_backends(comparisons: Sequence[ReportedComparison]) -> list[str]:
+    """Those of `ANSWERED` that any of these comparisons tried; else all but references."""
     there = list(dict.fromkeys(other.backend for comparison in comparisons for other in comparison.others))
-    references = {comparison.reference for comparison in comparisons}
-    for name in wanted:
-        if name in references:
-            raise UserError(f"{name} is the reference, which is the line at 1", "leave it out of --backends")
-        if name not in there:
-            raise UserError(f"no comparison has the backend {name}", f"choose of {', '.join(sorted(there))}")
-    chosen = list(dict.fromkeys(wanted)) or [name for name in CHART_BACKENDS if name in there] or there
-    if not chosen:
-        raise UserError("these comparisons have no backend beside the reference", "measure another one")
-    return chosen
-
-
-def choose_models(
-    comparisons: Sequence[ReportedComparison], wanted: Sequence[str]
-) -> list[ReportedComparison]:
-    """The comparisons of these models, in the order of the files; all without any.
-
-    Raises:
-        UserError: a wanted model is in no comparison.
-    """
-    there = sorted({comparison.model for comparison in comparisons})
-    if unknown := [name for name in wanted if name not in there]:
-        raise UserError(f"no comparison is of the model {unknown[0]}", f"choose of {', '.join(there)}")
-    return [comparison for comparison in comparisons if not wanted or comparison.model in wanted]
-
-
-def showable(
-    comparisons: Sequence[ReportedComparison], *, as_speedup: bool
-) -> tuple[list[ReportedComparison], list[str]]:
-    """The comparisons whose numbers are results, and a sentence for each of the others.
-
-    Where no speeds are shown, those at largest batches are none: less memory means nothing there.
-
-    Raises:
-        UserError: none is left.
-    """
-    kept, left_out = [], []
-    for comparison in comparisons:
-        if comparison.uncontrolled:
-            reason = "it leaves threads or allocator alone on purpose"
-        elif {"ok", "untimed"} & {summary.status for summary in comparison.summaries} == {"untimed"}:
-            reason = "nothing of it was timed"
-        elif comparison.at_largest and not as_speedup:
-            reason = "each backend fills the memory with a batch of its own"
-        else:
-            kept.append(comparison)
-            continue
-        left_out.append(f"{comparison.stem} is left out: {reason}")
-    if not kept:
-        reasons = f" ({'; '.join(left_out)})" if left_out else ""
-        raise UserError(f"there is no comparison to show{reasons}", "measure with `make bench`")
-    return kept, left_out
+    return [name for name in ANSWERED if name in there] or there
 
 
 # One row for each model
@@ -150,7 +77,7 @@ class Setting:
     @cached_property
     def backends(self) -> list[str]:
         """The backends that it is about."""
-        return choose_backends(self.comparisons, [])[:MOST_BACKENDS]
+        return usual_backends(self.comparisons)[:MOST_BACKENDS]
 
     @cached_property
     def answer(self) -> SettingAnswer:
@@ -194,7 +121,7 @@ def _is_eligible(comparison: ReportedComparison) -> bool:
     return (
         not comparison.uncontrolled
         and bool(comparison.others)
-        and {summary.status for summary in comparison.summaries} != {"untimed"}
+        and comparison.is_timed
         and (base is None or base.engine in PYTORCH)
     )
 

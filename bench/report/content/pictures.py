@@ -1,23 +1,19 @@
 """The figures of a report, and what each shows."""
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from bench.report.content.blocks import Picture
 
-SPEED, TIME = "models-speedup", "breakdown"
+MORE = "More figures"
 
 CAPTIONS = {
-    SPEED: "Training speed, model by model",
-    "models-memory": "Peak memory, model by model",
     "speedup": "Speed-up over the reference backend",
     "memory": "Peak memory",
-    "trade-off": "Speed-up against peak memory",
-    TIME: "Where a step's time goes",
-    "converge": "Held-out loss against time",
 }
-"""What a figure of each kind shows."""
+"""What a figure of each kind of the core shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +21,21 @@ class ReportFigure:
     """A figure of a report."""
 
     path: Path
-    kind: str  # what it shows, of `CAPTIONS`
+    title: str  # what it shows
     of: str = ""  # of what, in words; empty for all comparisons
     caption: str = ""  # how to read it
-    anchors: Set[str] = frozenset()  # of the comparisons that it is of, where these are some
+    section: str = MORE  # in which it stands where it is not at the top of a page
+    beside_answer_of: Set[str] = frozenset()  # at the top of a page, by anchors of comparisons
 
     @property
     def picture(self) -> Picture:
         """The figure on a page."""
-        words = ": ".join(filter(None, (CAPTIONS[self.kind], self.of)))
+        words = ": ".join(filter(None, (self.title, self.of)))
         return Picture(path=self.path, caption=words, note=self.caption)
+
+
+Planned: TypeAlias = tuple[ReportFigure, Callable[[], None]]
+"""A figure, and what draws and writes it."""
 
 
 def numbered(name: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Figures with a row for each backend of many comparisons: speed-ups, peaks of memory, parts of steps."""
+"""Figures with a row for each backend of many comparisons: speed-ups, peaks of memory."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,10 +7,9 @@ from typing import TypeAlias
 import numpy as np
 
 from bench.report.content.collection import ReportedComparison
-from bench.report.content.notes import milliseconds
 from bench.report.figures import style
 from bench.report.figures.rows import REACH, Bar, Marks, Row, RowChart, RowGroup, ends_of, stacked
-from bench.report.figures.style import Look, bar_entry, mark_entry
+from bench.report.figures.style import Look, bar_entry
 from bench.report.words import describe
 from bench.report.words.formatting import TIMES, number, ratio
 from bench.statistics.backend_blocks import WITH_FILES
@@ -41,7 +40,7 @@ def comparisons_of(page: Page) -> list[ReportedComparison]:
     return [comparison for comparisons in page.values() for comparison in comparisons]
 
 
-def _row_panels(
+def row_panels(
     page: Page,
     row: Callable[[ReportedComparison, BackendSummary, Look], Row],
     *,
@@ -79,7 +78,7 @@ def speedup_chart(page: Page) -> RowChart:
     which = ", each backend at its largest batch" if at_largest else ""
     return RowChart(
         title=f"Throughput relative to {references}{which}",
-        panels=_row_panels(page, _speedup_row, relative=True),
+        panels=row_panels(page, _speedup_row, relative=True),
         limits=(0, _limit(everything)),
         label=f"speed-up over {references} ({TIMES}, higher is better)",
         caption=_caption(everything),
@@ -148,7 +147,7 @@ def memory_chart(page: Page) -> RowChart:
     files = ", library files included" if columns == {WITH_FILES} else ""
     return RowChart(
         title="Peak memory at each backend's largest batch" if at_largest else "Peak memory",
-        panels=_row_panels(page, partial(_memory_row, mixed=len(columns) > 1)),
+        panels=row_panels(page, partial(_memory_row, mixed=len(columns) > 1)),
         limits=(0, 1.04 * max([1.0, *peaks])),
         label=f"peak of the timed blocks per rank or GPU{files} (MiB{better})",
         caption=MEMORY_CAPTION,
@@ -173,58 +172,3 @@ def _parts(summary: BackendSummary) -> dict[str, float]:
         return {}
     sizes = (parts.runtime, parts.weights, parts.gradients, parts.optimizer, parts.rest)
     return {kind: size for kind, size in zip(style.PARTS, sizes, strict=True) if size is not None}
-
-
-REMAINDER = "not in the profile"  # what a timed step takes beyond the profiled one
-TOO_FAR = "profile too far from the timed step"  # why a step has no bar
-
-BREAKDOWN_CAPTION = (
-    "Bars: profiled steps by kind of work, over the timed step of the reference. Diamonds: timed steps, with "
-    "their milliseconds; a bar that ends behind one was slowed by profiling. What a timed step takes beyond "
-    f"the profiled one is {REMAINDER}."
-)
-
-
-def base_seconds(one: ReportedComparison) -> float | None:
-    """Seconds of the reference's timed step, if its time is divided."""
-    return next((step.timed_s for step in one.breakdowns if step.backend == one.reference), None)
-
-
-def breakdown_chart(page: Page, backends: Sequence[str] = ()) -> RowChart:
-    """Where the time of steps goes, of comparisons whose reference was profiled and timed."""
-    panels = _row_panels(page, _breakdown_row, backends=backends)
-    rows = [row for groups in panels.values() for group in groups for row in group.rows]
-    bars = [bar for row in rows for bar in row.bars]
-    timed = [float(value) for row in rows for marks in row.marks for value in marks.values]
-    used = {bar.look for bar in bars}
-    kinds = [bar_entry(kind, look) for kind, look in style.KINDS.items() if look in used]
-    return RowChart(
-        title="Where a step's time goes",
-        panels=panels,
-        limits=(0, 1.03 * max([bar.end for bar in bars] + timed)),
-        label=f"step over the reference's timed step ({TIMES}, shorter is faster)",
-        caption=BREAKDOWN_CAPTION,
-        legend=[*kinds, mark_entry("timed step", DIAMOND)],
-        row=0.14,
-        bar=0.11,
-    )
-
-
-DIAMOND = {"marker": "D", "mfc": style.GROUND, "mec": style.INK, "mew": 0.7, "markersize": 2.9}
-
-
-def _breakdown_row(comparison: ReportedComparison, summary: BackendSummary, _: Look) -> Row:
-    step = next((one for one in comparison.breakdowns if one.backend == summary.backend), None)
-    if step is None:
-        return Row(name=summary.backend, reason="not profiled" if summary.status == "ok" else summary.status)
-    base = base_seconds(comparison) or 1.0
-    parts = {} if step.is_distorted else step.kinds
-    if parts and step.timed_s is not None and step.timed_s > step.profiled_s:
-        parts |= {REMAINDER: step.timed_s - step.profiled_s}
-    return Row(
-        name=summary.backend,
-        bars=stacked({kind: seconds / base for kind, seconds in parts.items()}, style.KINDS),
-        marks=[] if step.timed_s is None else [Marks(values=[step.timed_s / base], mark=DIAMOND)],
-        beside=milliseconds(step.timed_s),
-        reason="" if parts else TOO_FAR,
-    )

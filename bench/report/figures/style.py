@@ -31,6 +31,7 @@ _KNOWN = {
     "compile": ("#F0E442", "+++"),
     "pytorch@modern": ("#999999", "---"),
 }
+MARKERS = "os^DvPXh"  # of backends in their order, for readers who do not see colours
 _HATCHES = ("--", "//", "++", "\\\\", "||")
 
 
@@ -48,24 +49,6 @@ PARTS = {
     "activations and the rest": (GROUND, ""),
 }
 """Colours and hatches of a peak's parts, from the foot of the bar."""
-
-KINDS = {
-    "matrix products": ("#0072B2", ""),
-    "softmax": ("#CC79A7", "|||"),
-    "normalisation": ("#009E73", ""),
-    "elementwise": ("#F0E442", "///"),
-    "embedding": ("#CC79A7", ""),
-    "loss": ("#D55E00", "xxx"),
-    "dropout": ("#009E73", "+++"),
-    "copies": ("#56B4E9", "\\\\\\"),
-    "optimizer": ("#E69F00", "|||"),
-    "communication": ("#999999", "---"),
-    "host": ("#7A4F2B", ""),
-    "other": ("#C9C9C9", "////"),
-    "not in the profile": (GROUND, ""),
-}
-"""Colours and hatches of the kinds of work in a step, from the foot of the bar."""
-
 
 RC: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -102,6 +85,14 @@ def looks(backends: Iterable[str]) -> dict[str, Look]:
     free += [(colour, hatch) for hatch in _HATCHES for colour in colours]
     others = [name for name in names if name not in chosen]
     return chosen | {name: free[place % len(free)] for place, name in enumerate(others)}
+
+
+def markers_of(backends: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The marker and colour of each backend, as `Axes.plot` takes them."""
+    return {
+        name: {"marker": MARKERS[place % len(MARKERS)], "color": colour, "mec": EDGE, "markersize": 3.4}
+        for place, (name, (colour, _)) in enumerate(looks(backends).items())
+    }
 
 
 def rimmed(look: Look) -> dict[str, Any]:

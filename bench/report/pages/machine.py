@@ -27,7 +27,7 @@ from bench.report.content.blocks import (
 )
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.models import ModelRow, Setting
-from bench.report.content.pictures import CAPTIONS, SPEED, TIME, ReportFigure
+from bench.report.content.pictures import MORE, ReportFigure
 from bench.report.pages.comparison import comparison_blocks
 from bench.report.words.formatting import (
     MISSING,
@@ -80,9 +80,9 @@ class MachinePage:
 
     def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
         """Everything else; `figures` are those that do not stand at the top."""
+        headings = dict.fromkeys([*(each.section for each in figures if each.section != MORE), MORE])
         sections: list[tuple[str, list[Block]]] = [
-            ("Where a step's time goes", _pictures(figures, TIME)),
-            ("More figures", _pictures(figures, *(kind for kind in CAPTIONS if kind != TIME))),
+            *((heading, _pictures(figures, heading)) for heading in headings),
             ("Every backend of every comparison", self._every_backend() if on_screen else []),
         ]
         return [Folded(heading, blocks, is_section=True) for heading, blocks in sections if blocks]
@@ -114,9 +114,9 @@ class MachinePage:
 
 
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
-    """The first figure of speed that shows comparisons of a setting."""
+    """The first figure that belongs to the answer of a setting."""
     anchors = {comparison.anchor for comparison in setting.comparisons}
-    return [figure for figure in figures if figure.kind == SPEED and anchors & figure.anchors][:1]
+    return [figure for figure in figures if anchors & figure.beside_answer_of][:1]
 
 
 # A row for each model
@@ -192,8 +192,8 @@ def _status(comparisons: Sequence[ReportedComparison], backends: Sequence[str]) 
 # Everything else
 
 
-def _pictures(figures: Sequence[ReportFigure], *kinds: str) -> list[Block]:
-    pictures = [figure.picture for figure in figures if figure.kind in kinds]
+def _pictures(figures: Sequence[ReportFigure], section: str) -> list[Block]:
+    pictures = [figure.picture for figure in figures if figure.section == section]
     return [Pictures(pictures)] if pictures else []
 
 

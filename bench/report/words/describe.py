@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.config.choices import OWN_TASK
-from bench.report.words.formatting import TIMES, number, one_line, plural, share
+from bench.report.words.formatting import TIMES, one_line, plural
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
-from bench.statistics.backend_blocks import at_reference_precision, median
 from bench.statistics.intervals import STOPPED_CONFIDENCE
 from bench.statistics.table_values import at_largest_batch, distinct_text, launches_were_added
 
@@ -177,29 +175,6 @@ def extent(rows: pd.DataFrame) -> str:
     if len(set(rounds.values())) == 1:
         return f"{launches} {TIMES} {plural(max(rounds.values()), 'round')}"
     return f"{launches}, {plural(rounds.total(), 'round')} in all"
-
-
-def products(rows: pd.DataFrame) -> str:
-    """The rates of matrix products at the workload's shapes, the limit and the layers' share; or empty."""
-    rates: dict[str, float | None] = {}
-    for place, stack in enumerate(rates_by_stack(rows)):
-        if place:
-            rates[f"PyTorch on the stack {stack.stack}"] = stack.torch
-        else:
-            rates |= {"PyTorch": stack.torch, "ONNX Runtime": stack.onnxruntime}
-    parts = [f"{name} {_gigaflops(rate)}" for name, rate in rates.items() if rate is not None]
-    limit = median(at_reference_precision(ColumnArrays(rows))["limit_flops_per_s"])
-    layers = rows["layers_flops_share"].dropna()
-    sentences = [
-        f"matrix products at this workload's shapes: {', '.join(parts)}" if parts else "",
-        "" if limit is None else f"limit {_gigaflops(limit)}",
-        "" if layers.empty else f"layers have {share(layers.median())} of the FLOPs",
-    ]
-    return "; ".join(filter(None, sentences))
-
-
-def _gigaflops(flops_per_s: float) -> str:
-    return f"{number(flops_per_s / GIGA, 3)} GFLOP/s"
 
 
 def versions(rows: pd.DataFrame) -> str:

@@ -3,6 +3,6 @@
 from bench.study import Study
 
 STUDY = Study(
-    answers="What holds over many comparisons: of models, methods, published claims, and on a GPU?",
+    answers="How are many comparisons measured one after the other, and gone on with?",
     command="make reproduce",
 )

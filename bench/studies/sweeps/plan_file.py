@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -20,7 +19,7 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # each model, alone or with overrides of its own; one comparison for each
     models: list[str] | dict[str, list[str]]
     overrides: list[str] = []  # of all of the part's comparisons
-    # ids of the published claims that the comparisons test (bench/analysis/reference/claims.csv)
+    # ids of the published claims that the comparisons test (bench/studies/claims/published.csv)
     claims: list[str] = []
 
     @property
@@ -40,8 +39,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """All that a plan file says."""
 
     parts: list[PlanPart]  # in the order in which they are measured
-    # what is rebuilt from the results: the support matrix, the reports, or the page about methods or claims
-    summary: Literal["support", "report", "methods", "claims"] = "report"
+    # the study whose page is rebuilt from the results; the machine's report if empty
+    page_of: str = ""
     common: list[str] = []  # the overrides of all comparisons
     # for each stack the backends that are compared there; where the stack is not listed, those that the
     # overrides choose

@@ -7,15 +7,14 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.measure.comparison import measure_comparison
-from bench.report.build import render_report, write_claims, write_methods, write_support
-from bench.report.files import reported_folders
+from bench.report.build import render_report
+from bench.report.content.study_pages import write_page
+from bench.report.files import files_of, reported_folders
 from bench.results.atomic import reporting_write_errors
 from bench.studies.sweeps.comparisons import PlannedComparison, failed_backends, is_complete
 from bench.studies.sweeps.plan_file import Plan
+from bench.study import load_parts
 from bench.tracking.track import track
-
-QUICK_SUMMARIES = {"claims": write_claims, "methods": write_methods, "support": write_support}
-"""Summaries that are rebuilt in place of the machine's report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +68,8 @@ def _update_summary(
     results_dir = Path(config.results_dir)
     machine_results, out_dir = reported_folders(results_dir, Path(config.reports_dir))
     with reporting_write_errors(out_dir):
-        if write := QUICK_SUMMARIES.get(plan.summary):
-            return write(results_dir, out_dir)
+        if study := load_parts("pages").get(plan.page_of):
+            written, refused = write_page(study.PAGE, files_of(results_dir), out_dir)
+            return written.files, refused
         rendered = render_report(machine_results, out_dir)
         return rendered.written, rendered.refused

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -10,10 +10,7 @@ import torch
 
 from bench.config.engine_options import engine_variables
 from bench.worker import load_choice
-from bench.worker.observe.profile_events import EngineProfile
 from bench.worker.workload import model as models
-
-Multiply = Callable[[], object]  # multiplies two matrices that are fixed, once
 
 
 class TorchEngine(ABC):
@@ -22,6 +19,7 @@ class TorchEngine(ABC):
     library = "torch"  # that multiplies matrices; its rate is measured once
     options: Mapping[str, Any]  # `engine_options` of the backend
     model: torch.nn.Module  # that `wrap` was given
+    threads: int | None  # as `wrap` was asked; those of torch were set when the process started
     checkpointing: bool  # as `wrap` was asked
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
@@ -30,17 +28,19 @@ class TorchEngine(ABC):
         With `checkpointing` it recomputes activations in the backward pass instead of keeping them; `model`
         comes with transformers' gradient checkpointing switched on then.
         """
-        del threads  # torch's own was set when the process started
-        self.model, self.checkpointing = model, checkpointing
+        self.model, self.threads, self.checkpointing = model, threads, checkpointing
         return model
 
     def enable_own_profile(self) -> None:
         """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
         return
 
-    def own_profile(self) -> EngineProfile:
-        """Ends the engine's own profile; empty for an engine whose kernels are in torch's."""
-        return EngineProfile()
+    def own_profile(self) -> tuple[Sequence[dict[str, Any]], int]:
+        """Ends the engine's own profile: its events, and its beginning in nanoseconds of the machine's clock.
+
+        Empty for an engine whose kernels are in torch's.
+        """
+        return (), 0
 
     @abstractmethod
     def proof(self, loss_function: str) -> dict[str, Any]:
@@ -53,18 +53,6 @@ class TorchEngine(ABC):
     def switch_off_dropout(self, model: torch.nn.Module) -> None:
         """In a model that has been trained with it, as this engine runs it."""
         models.silence(model)
-
-    def prepare_product(self, left: torch.Tensor, right: torch.Tensor) -> Multiply:
-        """A function that multiplies two matrices, or two batches of them, as the engine does in training.
-
-        Nothing is copied or allocated at a call. PyTorch has the second one transposed, as the weights of a
-        Linear are: in 16 bits a CPU may be several times slower otherwise. Asked for after `wrap`, for shapes
-        ([batch,] rows, inner) and ([batch,] inner, columns), on the device and in the precision of training.
-        """
-        multiply = torch.bmm if left.dim() == 3 else torch.mm
-        transposed = right.mT.contiguous().mT
-        result = multiply(left, transposed)
-        return lambda: multiply(left, transposed, out=result)
 
 
 def load(name: str, options: Mapping[str, Any]) -> ModuleType:

@@ -18,7 +18,6 @@ from typing import Any
 import onnx
 import onnxruntime
 import torch
-from onnxruntime.capi import _pybind_state
 from onnxruntime.training.ortmodule import DebugOptions, LogLevel, ORTModule
 from onnxruntime.training.ortmodule._fallback_exceptions import ORTModuleFallbackException
 from onnxruntime.training.ortmodule._graph_transition_manager import GraphTransitionManager
@@ -27,9 +26,8 @@ from torch.jit import TracerWarning
 from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
 from bench.launch.messages import FROZEN
-from bench.worker.engines import Multiply, TorchEngine
-from bench.worker.engines._ort_sessions import check_every_session, limit_threads, set_session_options
-from bench.worker.observe.profile_events import EngineKernel, EngineProfile, merged
+from bench.worker.engines import TorchEngine
+from bench.worker.engines._ort_sessions import check_every_session, set_session_options
 
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
 
@@ -43,17 +41,6 @@ RANDOM = re.compile("Bernoulli|Multinomial|Random.*")  # operators that draw and
 
 RECOMPUTED = "_recompute"
 """The end of the name of a node that ONNX Runtime's memory optimizer added to the backward pass."""
-
-EXECUTION = "SequentialExecutor::Execute"
-"""What ONNX Runtime's profile calls one execution of a part of the graph, forward or backward."""
-
-HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")  # operators that hand over to PyTorch
-
-ELEMENT_TYPES = {
-    torch.float32: onnx.TensorProto.FLOAT,
-    torch.float16: onnx.TensorProto.FLOAT16,
-    torch.bfloat16: onnx.TensorProto.BFLOAT16,
-}
 
 OF_THE_GPU = r"(cuda|cublas|cudnn|nccl) (failure|error)"  # what ONNX Runtime says of a GPU that failed
 
@@ -99,14 +86,14 @@ class Engine(TorchEngine):
         """Let ONNX Runtime write down every kernel of its training session; called before `wrap`."""
         self.profiled = True
 
-    def own_profile(self) -> EngineProfile:
-        """The session's executions, and its kernels but for those in PyTorch's profile; ends its own."""
+    def own_profile(self) -> tuple[Sequence[dict[str, Any]], int]:
+        """The events of the session's own profile, which ends."""
         manager = self.module._torch_module._execution_manager(True)
         session = manager._execution_agent._inference_session
         beginning = session.get_profiling_start_time_ns()
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         self.profiles.cleanup()
-        return read_profile(events, beginning=beginning)
+        return events, beginning
 
     def proof(self, loss_function: str) -> dict[str, Any]:
         """Node counts of the optimised training graph, and what makes its session recompute."""
@@ -154,31 +141,6 @@ class Engine(TorchEngine):
         manager._initialize_graph_builder(exported)
         manager._build_graph(manager._get_graph_transformer_config())
         manager._create_execution_agent()
-
-    def prepare_product(self, left: torch.Tensor, right: torch.Tensor) -> Multiply:
-        """A session of one node, on as many threads as training has, whose tensors stay where they are."""
-        options = onnxruntime.SessionOptions()
-        limit_threads(options, self.threads)
-        provider = ("CUDAExecutionProvider", {"device_id": left.device.index or 0})
-        session = onnxruntime.InferenceSession(
-            product_model(ELEMENT_TYPES[left.dtype]).SerializeToString(),
-            options,
-            providers=[provider if left.is_cuda else "CPUExecutionProvider"],
-        )
-        result = left.new_empty(*left.shape[:-1], right.shape[-1])
-        binding = session.io_binding()
-        for name, tensor in (("left", left), ("right", right)):
-            binding.bind_ortvalue_input(name, share_tensor(tensor))
-        binding.bind_ortvalue_output("result", share_tensor(result))
-        running = onnxruntime.RunOptions()
-        # As with PyTorch, whoever times waits for the device, not every single call.
-        running.add_run_config_entry("disable_synchronize_execution_providers", "1")
-
-        def multiply(kept: torch.Tensor = result) -> torch.Tensor:
-            session.run_with_iobinding(binding, running)
-            return kept  # a reference to the memory that the session writes into
-
-        return multiply
 
     def _recompute_nodes(self) -> int:
         """How many nodes compute in the backward pass what the forward pass had computed before."""
@@ -279,38 +241,3 @@ def watch_exports() -> list[str]:
 
     GraphTransitionManager._export_model = staticmethod(leaving_buffers)
     return frozen
-
-
-def read_profile(events: Sequence[dict[str, Any]], *, beginning: int) -> EngineProfile:
-    """What the events of a session's whole profile say, by the machine's clock.
-
-    Their times are microseconds since its `beginning`, in nanoseconds of that clock.
-    """
-    executions, kernels = [], []
-    for event in events:
-        start = beginning + 1000 * event["ts"]
-        end = start + 1000 * event["dur"]
-        if event["name"] == EXECUTION:
-            executions.append((start, end))
-        elif event["name"].endswith("_kernel_time") and event["args"]["op_name"] not in HANDED_OVER:
-            kernels.append(EngineKernel(name=event["args"]["op_name"], start=start, end=end))
-    return EngineProfile(
-        executions=merged(executions),  # those of subgraphs lie within others
-        kernels=sorted(kernels, key=lambda kernel: kernel.start),
-    )
-
-
-def product_model(element_type: int) -> onnx.ModelProto:
-    """A model of one node, which multiplies two matrices or two batches of them."""
-    left, right, result = (
-        onnx.helper.make_tensor_value_info(name, element_type, None) for name in ("left", "right", "result")
-    )
-    node = onnx.helper.make_node("MatMul", ["left", "right"], ["result"])
-    graph = onnx.helper.make_graph([node], "product", [left, right], [result])
-    versions = [onnx.helper.make_opsetid("", 17)]
-    return onnx.helper.make_model(graph, opset_imports=versions, ir_version=8)
-
-
-def share_tensor(tensor: torch.Tensor) -> Any:
-    """Hand a tensor's memory to ONNX Runtime as its own kind of tensor."""
-    return onnxruntime.OrtValue(_pybind_state.OrtValue.from_dlpack(torch.to_dlpack(tensor), False))

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bench.config.choices import WITHOUT_WHOLE_WEIGHTS
-from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.importing import garbage_collector_off
-from bench.results.records import Roofline, Shape
-from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.rank import Rank
 
 if TYPE_CHECKING:
-    from bench.worker.observe.step_profile import StepProfiler
-    from bench.worker.rank.evaluation import Evaluation
     from bench.worker.rank.training import Training
 
 PATIENCE = timedelta(hours=2)
@@ -30,8 +24,6 @@ class TorchRank(Rank):
     """Imports torch when it is asked to build."""
 
     training: "Training"
-    evaluation: "Evaluation | None" = None
-    profiler: "StepProfiler | None" = None
 
     def build(self) -> messages.Built:
         """Set up everything before the first step, the imports included; torchrun's own start is not."""
@@ -105,54 +97,3 @@ class TorchRank(Rank):
             differences=reader.differences,
             proof=self.training.proof(),
         )
-
-    def count_flops(self) -> messages.FlopsCounted:
-        """The work of a step, counted by rank 0 alone on a second model; what fails is only absent."""
-        from bench.worker.observe import flops
-
-        if self.rank != 0:
-            return messages.FlopsCounted()
-        try:
-            (first, *_), *_ = self.training.steps(1)
-            return messages.FlopsCounted(roofline=flops.count_step(self.spec, first))
-        except Exception as error:  # nothing that is trained or timed depends on it
-            reason = f"FLOPs of a step: {in_a_line(error)}"
-            return messages.FlopsCounted(roofline=Roofline(absent=(reason,)))
-
-    def time_products(self, shapes: list[Shape]) -> messages.ProductsTimed:
-        """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
-        from bench.worker.observe.products import time_products
-
-        products, absent = time_products(self.training, shapes)
-        return messages.ProductsTimed(products=products, absent=absent)
-
-    def evaluate(self) -> messages.Evaluated:
-        """The loss on this rank's part of the held-out data; training is as it was before."""
-        from bench.worker.rank.evaluation import Evaluation
-
-        sharding = self.spec.sharding
-        if sharding in WITHOUT_WHOLE_WEIGHTS:
-            words = f"sharding={sharding} leaves no rank the whole weights that a held-out loss needs"
-            raise LaunchFailed("unsupported", words)
-        training = self.training
-        if self.evaluation is None:
-            self.evaluation = Evaluation(self.spec, training.model, rank=self.rank, device=training.device)
-        loss_sum, predicted = self.evaluation.sum_losses()
-        return messages.Evaluated(loss_sum=loss_sum, predicted=predicted, steps=self.steps_taken)
-
-    def profile(self, steps: int, counted: bool) -> messages.RoundProfiled:
-        """Take steps under a profiler, which goes on until `finish_profile`."""
-        from bench.worker.observe.step_profile import StepProfiler
-
-        training = self.training
-        if self.profiler is None:
-            processes = self.spec.profiled_groups * max(1, len(self.spec.cores))
-            self.profiler = StepProfiler(training, processes)
-        training.barrier()
-        settled = self.profiler.profile(steps, counted=counted)
-        return messages.RoundProfiled(settled=settled)
-
-    def finish_profile(self) -> messages.StepsProfiled:
-        """What the counted steps of every round were spent on."""
-        assert self.profiler is not None, "something has been profiled"
-        return messages.StepsProfiled(rounds=self.profiler.finish())

@@ -93,10 +93,3 @@ def test_a_check_that_is_wanted_later_is_made_up_for_and_none_is_made_again(tmp_
     written = table.stat().st_mtime_ns
     Resumable(tmp_path, resume=True, measure={"launches": 3, **counted})
     assert table.stat().st_mtime_ns == written
-
-
-def test_collectives_that_were_asked_for_do_not_wait_for_why(tmp_path: Path) -> None:
-    simulated = Simulated(tmp_path, explain=True, collectives="count")
-    stages = [type(stage).__name__ for stage in simulated.comparison.stages]
-    assert stages[-2:] == ["Collectives", "Profiles"]
-    assert all(group.spec.profiled_groups for group in simulated.groups[-3:])

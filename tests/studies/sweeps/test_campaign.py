@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.reference import read_claims
 from bench.config import identity
 from bench.config.naming import file_stem
 from bench.config.schema import Config
@@ -114,6 +113,12 @@ def test_without_a_plan_the_plan_alone_is_missing(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         sweeps.main([])
     assert capsys.readouterr().err.endswith("required: PLAN\n")
+
+
+def test_without_the_study_whose_page_a_plan_names_it_is_the_machines_page(a_campaign: Campaign) -> None:
+    a_campaign.file.write_text(a_campaign.file.read_text() + yaml.safe_dump({"page_of": "gone"}))
+    assert a_campaign("parts=short") == 0
+    assert (a_campaign.folder / "reports" / "index.md").exists()
 
 
 @pytest.mark.slow
@@ -280,10 +285,3 @@ def test_an_unknown_plan_is_refused_with_those_there_are() -> None:
         match="matrx is not a plan; choose from: claims, gpu-campaign, matrix, methods, reproduce, scale; or",
     ):
         load_plan("matrx")
-
-
-def test_the_plan_tests_every_claim_that_it_is_said_to_judge() -> None:
-    plan = load_plan("claims")
-    tested = [claim for part in plan.parts for claim in part.claims]
-    assert sorted(tested) == sorted(one.id for one in read_claims() if one.command == "make claims")
-    assert {one.id for one in read_claims()} - {*tested} == {"ort-zero1", "tf32-3x"}

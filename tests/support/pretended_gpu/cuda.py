@@ -532,4 +532,4 @@ def multiply_smaller(module: ModuleType) -> None:
     module.WIDTHS["cuda"] = module.WIDTHS["cpu"]
 
 
-PATCHES = {"torch": change, "bench.worker.observe.products": multiply_smaller}
+PATCHES = {"torch": change, "bench.studies.limit.products": multiply_smaller}

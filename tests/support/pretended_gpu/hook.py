@@ -13,7 +13,7 @@ from tests.support.pretended_gpu.nvml import PretendedNvml
 
 PATCHES = {
     "torch": "cuda",
-    "bench.worker.observe.products": "cuda",
+    "bench.studies.limit.products": "cuda",
     "onnxruntime": "ort",
     "onnxruntime.training.ortmodule._utils": "ort",
     "onnxruntime.training.ortmodule.torch_cpp_extensions": "ort",

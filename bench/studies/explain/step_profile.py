@@ -1,0 +1,265 @@
+"""Takes a few untimed steps under torch's profiler: where did their time go?
+
+Every moment of a step is counted once. On a CPU an operator has the time of the rank's main thread in which
+it ran itself, without what it called. Where the main thread ran no operator at all, it either waited for
+other ranks, which the threads of the communication library show, or was in Python and the framework. What
+counts on a device stands in `bench.studies.explain.profile_events`. Where ONNX Runtime ran, its own profile
+says which of its kernels did.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from bench.machine.telemetry.host_memory import read_host_memory
+from bench.studies.explain.operator_kinds import HOST, WAITING, ProfiledRound
+from bench.studies.explain.profile_events import (
+    ENGINE_CALLS,
+    OPTIMIZER,
+    STEP,
+    Event,
+    Interval,
+    Spent,
+    Work,
+    divide_step,
+    interval_of_step,
+    merged,
+    overlap,
+    read_engine_profile,
+)
+from bench.worker.rank.training import Training
+
+SETTLING_SECONDS = 0.05  # after a step, for other threads to write the end of their events
+
+COMMUNICATION = ("gloo:", "nccl:", "mpi:")
+"""Beginnings of the names of what the communication library's own threads do."""
+
+FIRST_BYTES = 128 << 20
+"""What is taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
+
+MISSED_BYTES = 4 << 20  # what a step may still take from the system: 4 ms on a slow machine
+
+SHARE_OF_FREE = 0.5
+"""All processes together take at most this share of what is free at first: where small things come to lie at
+its end, a heap grows by the whole room at every step."""
+
+
+class StepProfiler:
+    """Profiles steps, a few in each round, and says in the end where the time of every round went.
+
+    On CUDA the seconds are the device's. So many `processes` are profiled side by side on this machine.
+    """
+
+    def __init__(self, training: Training, processes: int) -> None:
+        self._training = training
+        self._on_cuda = training.device.type == "cuda"
+        self._rounds: list[_Round] = []
+        self._heap = HeapRoom(processes)
+
+    def profile(self, steps: int, *, counted: bool) -> bool:
+        """Profile so many steps, a round; before each another one is taken without the profiler.
+
+        Returns whether no profiled step took much memory from the system. If the round is not counted, it is
+        for warming up and in no figure.
+        """
+        this_round, settled = _Round(), True
+        for number, batch in enumerate(self._training.steps(2 * steps)):
+            if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
+                if not self._on_cuda:
+                    self._heap.make_room()
+                self._training.step(batch)
+                self._training.synchronize()
+                self._training.barrier()
+                continue
+            recorded = self._profile_step(batch)
+            settled = settled and (self._on_cuda or self._heap.sufficed)
+            events = read_events(recorded)
+            if self._on_cuda:
+                this_round.add_work(divide_step(events))
+            else:
+                _add_thread_time(this_round.spent, recorded.events())
+            this_round.add_step(events)
+        if counted:  # else they have but made the heap what it will be
+            self._rounds.append(this_round)
+        return settled
+
+    def finish(self) -> list[ProfiledRound]:
+        """What the counted steps of each round were spent on; ends the profile of the engine's own, too."""
+        if any(each.engine_calls for each in self._rounds):
+            own = read_engine_profile(*self._training.engine.own_profile())
+            for each in self._rounds:
+                kernels = own.kernels_within(each.engine_calls)
+                if self._on_cuda:
+                    each.spent.add_work(each.engine_work, kernels)
+                else:
+                    each.spent.divide_engine_calls(kernels)
+        return [
+            ProfiledRound(
+                steps=each.steps,
+                seconds=each.nanoseconds / 1e9,
+                operators=each.spent.operators(each.nanoseconds),
+            )
+            for each in self._rounds
+        ]
+
+    def _profile_step(self, batch: Any) -> Any:
+        """The profile of one step.
+
+        A profile of its own for each step: events of many would lie between the step's large tensors, which
+        then no longer fit where they were and take new memory from the system, at several times the cost.
+        """
+        activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self._on_cuda
+        with profile(activities=activities) as recorded:
+            with self._heap.growing_if_needed(), record_function(STEP):
+                self._training.step(batch)
+                self._training.synchronize()
+            # The communication library's threads may still be writing the end of their last event; a profiler
+            # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
+            time.sleep(SETTLING_SECONDS)
+        return recorded
+
+
+def read_events(recorded: profile) -> list[Event]:
+    """Everything that torch's profiler saw."""
+    return [
+        Event(
+            name=event.name(),
+            on_device=event.device_type() != torch.autograd.DeviceType.CPU,
+            start=event.start_ns(),
+            end=event.end_ns(),
+            id=event.correlation_id(),
+            operator=event.linked_correlation_id(),
+            is_range=event.is_user_annotation(),
+        )
+        for event in recorded.profiler.kineto_results.events()
+    ]
+
+
+@dataclass
+class _Round:
+    """The counted steps of a round: how many, their time, and what it was spent on."""
+
+    steps: int = 0
+    nanoseconds: int = 0
+    spent: Spent = field(default_factory=Spent)
+    engine_calls: list[Interval] = field(default_factory=list)
+    engine_work: list[Work] = field(default_factory=list)  # until the engine's profile says whose it is
+
+    def add_work(self, works: Sequence[Work]) -> None:
+        """Add what the device did in one step."""
+        self.spent.add_work(work for work in works if work.engine_launch is None)
+        self.engine_work += (work for work in works if work.engine_launch is not None)
+
+    def add_step(self, events: Sequence[Event]) -> None:
+        """Add one step's time and its calls of an engine with a profile of its own."""
+        start, end = interval_of_step(events)
+        self.steps += 1
+        self.nanoseconds += end - start
+        self.engine_calls += (
+            (event.start, event.end) for event in events if event.name in ENGINE_CALLS and not event.on_device
+        )
+
+
+def _add_thread_time(spent: Spent, events: Sequence[Any]) -> None:
+    """Add what the thread that took the step spent on each operator, without what that called."""
+    (step,) = (event for event in events if event.name == STEP)
+    waits = merged(
+        _interval(event)
+        for event in events
+        if event.name.startswith(COMMUNICATION) and event.thread != step.thread
+    )
+    for event in events:
+        if event.thread != step.thread or event.is_async or not _is_within(event, STEP):
+            continue
+        alone = _without_children(event)
+        nanoseconds = sum(end - start for start, end in alone)
+        if _is_within(event, OPTIMIZER):
+            spent.add(event.name, nanoseconds, part="optimizer")
+        elif _computes(event.name):
+            spent.add(event.name, nanoseconds)
+        else:
+            waiting = sum(overlap(interval, waits) for interval in alone)
+            spent.add(WAITING, waiting, calls=0)
+            spent.add(HOST, nanoseconds - waiting, calls=0)
+
+
+def _computes(name: str) -> bool:
+    """Whether an operator works itself; what only calls others is the framework, and may wait within."""
+    return not name.startswith(
+        (STEP, "autograd::engine", "torch::autograd", "DistributedDataParallel", "c10d::")
+    )
+
+
+def _is_within(event: Any, beginning: str) -> bool:
+    """Whether the event, or one around it, has a name with this beginning."""
+    while event is not None:
+        if event.name.startswith(beginning):
+            return True
+        event = event.cpu_parent
+    return False
+
+
+def _without_children(event: Any) -> list[Interval]:
+    """The parts of an event's time in which none of the events within it ran."""
+    intervals: list[Interval] = []
+    position, end_of_event = _interval(event)
+    for start, end in sorted(map(_interval, event.cpu_children)):
+        if start > position:
+            intervals.append((position, start))
+        position = max(position, end)
+    if end_of_event > position:
+        intervals.append((position, end_of_event))
+    return intervals
+
+
+def _interval(event: Any) -> Interval:
+    """An event's start and end in nanoseconds since the profile began, of which torch made microseconds."""
+    return round(1e3 * event.time_range.start), round(1e3 * event.time_range.end)
+
+
+class HeapRoom:
+    """Takes memory from the system ahead of a step, and more of it as long as steps need more.
+
+    A profiler, torch's and ONNX Runtime's alike, keeps its events in the heap, between large tensors, which
+    then no longer fit where they were. Memory that is new to the process costs far more than what is computed
+    in it: with a GPT-2 of two layers, 100 MiB of it add 100 ms to a step of 400 ms, whichever operator needs
+    it. Steps that are timed without a profiler take next to none. So many `processes` do so on this machine.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._left = int(psutil.virtual_memory().available * SHARE_OF_FREE / processes)
+        self.bytes = min(FIRST_BYTES, self._left)
+        self.sufficed = True  # in the latest step
+
+    def make_room(self) -> None:
+        """Take memory, write to it, and leave it to the allocator, unless that would be too much in all."""
+        if self.bytes > self._left:
+            return
+        before = _bytes_taken()
+        with contextlib.suppress(RuntimeError):  # no memory to spare
+            torch.empty(self.bytes, dtype=torch.uint8).fill_(1)
+        self._left -= _bytes_taken() - before
+
+    @contextlib.contextmanager
+    def growing_if_needed(self) -> Iterator[None]:
+        """For a step: if it takes memory from the system, the room is twice as large from then on."""
+        before = _bytes_taken()
+        yield
+        self.sufficed = _bytes_taken() - before <= MISSED_BYTES
+        if not self.sufficed and 2 * self.bytes <= self._left:
+            self.bytes *= 2
+
+
+def _bytes_taken() -> int:
+    """What this process holds in memory, of which the tuned allocator gives nothing back to the system.
+
+    Page faults do not tell: with transparent huge pages a single one takes 2 MiB.
+    """
+    memory = read_host_memory()
+    return memory.anonymous if memory else 0

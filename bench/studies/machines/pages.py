@@ -1,0 +1,107 @@
+"""reports/machines.md: comparisons that several machines made; the page over all machines has its figure."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.analysis.comparison_results import ComparisonResults
+from bench.analysis.hosts import (
+    HostSpread,
+    SameComparison,
+    group_by_comparison,
+    group_by_kind,
+    spread_between_hosts,
+)
+from bench.analysis.steadiness.products import GIGA, rates_by_stack
+from bench.report.content.backend_columns import ratio_above_interval
+from bench.report.content.blocks import (
+    Block,
+    Heading,
+    Paragraph,
+    Small,
+    Table,
+    Text,
+    table_of_texts,
+)
+from bench.report.content.study_pages import ByMachine, StudyPage, WrittenPage
+from bench.report.render.markdown import render_markdown
+from bench.report.words.formatting import MISSING, number, ratio
+from bench.report.words.titles import make_title
+from bench.results.atomic import write_atomically
+from bench.statistics.table_values import model_label
+from bench.studies.machines.spread import BackendOnMachines, compare_backends
+
+PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
+
+EXPLANATION = (
+    "In brackets the 95 % interval: in a machine's row over its own launches, which says nothing of other "
+    "machines; in the mean of a kind's hosts over hosts; in the mean of kinds over kinds, by a "
+    "random-effects model."
+)
+
+
+def machines_page(groups: Sequence[SameComparison], hosts: HostSpread) -> list[Block]:
+    """A table for every comparison that at least two machines made."""
+    text = EXPLANATION if groups else "No two machines have made the same comparison."
+    blocks: list[Block] = [Heading("The same comparison on several machines", 1), Paragraph(text)]
+    for same in groups:
+        blocks += [Heading(title_of(same)), machines_table(same, hosts)]
+    return blocks
+
+
+def title_of(same: SameComparison) -> str:
+    """What was compared: the model, the ranks, and what is not as usual."""
+    rows = next(iter(same.machines.values())).rows
+    columns = ("model", "size", "layers", "published_layers")
+    return make_title(rows, model_label(*(rows[column].iloc[0] for column in columns)))
+
+
+def machines_table(same: SameComparison, hosts: HostSpread) -> Table:
+    """A row for each machine and the mean of a kind's hosts; then the mean of kinds."""
+    backends = compare_backends(same, hosts)
+    headers = ["machine", PRODUCTS, *(f"{backend.backend} over {backend.base}" for backend in backends)]
+    rows: list[list[Text]] = []
+    for names in group_by_kind(same.machines):
+        for name in names:
+            cells = [ratio_above_interval(backend.speedups.get(name)) for backend in backends]
+            rows.append([name, _products(same.machines[name]), *cells])
+        if len(names) > 1:
+            means = [next(filter(None, map(backend.kinds.get, names)), None) for backend in backends]
+            rows.append([f"mean of these {len(names)} hosts", "", *map(ratio_above_interval, means)])
+    if any(backend.spread for backend in backends):
+        rows.append(["mean of kinds", "", *map(_mean, backends)])
+    return table_of_texts(headers, rows, text_columns=headers[:2])
+
+
+def _products(results: ComparisonResults) -> str:
+    """`194, 205`: billions of operations per second in matrix products, by PyTorch and by ONNX Runtime."""
+    rates = next(iter(rates_by_stack(results.rows)), None)
+    known = [rates.torch, rates.onnxruntime] if rates else []
+    return ", ".join(number(rate and rate / GIGA, 3) for rate in known)
+
+
+def _mean(backend: BackendOnMachines) -> Text:
+    spread = backend.spread
+    return [ratio(spread.mean), Small(f"[{spread.low:.3f}, {spread.high:.3f}]")] if spread else MISSING
+
+
+def _write(by_machine: ByMachine, out_dir: Path) -> WrittenPage:
+    from bench.studies.machines.figure import draw_machines  # matplotlib: 1 s that tables need not pay
+
+    groups = group_by_comparison(
+        {
+            machine: [one for one in comparisons if not (one.uncontrolled or one.at_largest)]
+            for machine, comparisons in by_machine.items()
+        }
+    )
+    page, hosts = out_dir / "machines.md", spread_between_hosts(groups)
+    write_atomically(page, render_markdown(machines_page(groups, hosts)))
+    pictures = draw_machines(groups, hosts, page.with_suffix(".svg"))
+    return WrittenPage(files=[page], pictures=pictures)
+
+
+PAGE = StudyPage(
+    about="The same comparison on several machines, and how far these lie apart",
+    folders=("reproduce", "bench"),
+    over_machines=True,
+    write=_write,
+)

@@ -1,1 +1,0 @@
-"""Looks at a step: its FLOPs, products, collectives, parts and profile."""

@@ -1,0 +1,88 @@
+"""The figure of where the time of many models' steps goes."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib import rc_context
+
+from bench.errors import UserError
+from bench.report import __main__ as command
+from bench.report.content.collection import ReportedComparison, read_comparison
+from bench.report.figures import style
+from bench.report.figures.rows import draw_rows
+from bench.results import csv_files
+from bench.studies.explain.chart import LOOKS
+from bench.studies.models.figures import model_chart
+from tests.studies.explain.fakes import PARTS, write_breakdowns
+from tests.support.many_models import ELEVEN, write
+from tests.support.many_models import comparison as of_model
+from tests.support.reports import svg_texts
+
+BY_NAME = {model.name: model for model in ELEVEN}
+
+
+@pytest.fixture(scope="module")
+def eleven(tmp_path_factory: pytest.TempPathFactory) -> list[ReportedComparison]:
+    folder = tmp_path_factory.mktemp("eleven")
+    write(folder)
+    write_breakdowns(folder, profiled={"ortmodule_zero1": 1.5})
+    return [read_comparison(path) for path in csv_files.list_files(folder)]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two models, both profiled."""
+    folder = tmp_path_factory.mktemp("two")
+    models = (BY_NAME["gpt2"], BY_NAME["t5-large"])
+    write(folder, models)
+    write_breakdowns(folder, models)
+    return folder
+
+
+def of_name(*names: str) -> list[ReportedComparison]:
+    return [of_model(BY_NAME[name]) for name in names]
+
+
+def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
+    profiled = [read_comparison(path) for path in csv_files.list_files(two)]
+    chart, left_out = model_chart([*profiled, *of_name("bert-large")], of="breakdown")
+    assert left_out == ["bert-large-cpux2 is left out: its reference was not profiled and timed"]
+    (panel,) = chart.panels.values()
+    rows = {row.name: row for row in panel[0].rows}
+    assert list(rows) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
+    for name, speed in (("pytorch", 1.0), ("pytorch_best", 1.05), ("ortmodule", 0.8)):
+        parts = {bar.look: bar.end - bar.start for bar in rows[name].bars}
+        assert list(rows[name].marks[0].values) == pytest.approx([1 / speed])
+        assert parts[LOOKS["optimizer"]] == pytest.approx(PARTS["optimizer"] / speed, rel=1e-5)
+        assert parts[LOOKS["not in the profile"]] == pytest.approx(0.02 / speed, rel=1e-4)
+    with pytest.raises(UserError, match=r"measure\.explain=true"):
+        model_chart(of_name("t5-large"), of="breakdown")
+
+
+def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_says_so(
+    eleven: list[ReportedComparison],
+) -> None:
+    chart, _ = model_chart(eleven, of="breakdown")
+    rows = {row.name: row for groups in chart.panels.values() for group in groups for row in group.rows}
+    assert (rows["ortmodule_zero1"].bars, rows["ortmodule_zero1"].reason) == (
+        [],
+        "profile too far from the timed step",
+    )
+    assert rows["ortmodule"].bars
+
+
+@pytest.mark.parametrize("width", [2.5, 13.3])
+def test_everything_lies_on_the_sheet(eleven: list[ReportedComparison], width: float) -> None:
+    chart, _ = model_chart(eleven, of="breakdown", width=width)
+    with rc_context(style.RC):
+        figure = draw_rows(chart, width)
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()
+    assert box.x0 > -0.1
+    assert box.x1 < width + 0.1
+
+
+def test_it_is_drawn_by_the_report_s_command(two: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.svg"
+    assert command.main(["figure", str(two), "--out", str(path), "--of", "breakdown", "--title", ""]) == 0
+    assert "matrix products" in " ".join(svg_texts(path))
