@@ -8,7 +8,7 @@ import pytest
 from tests.support.comparisons import Outcome
 from tests.support.configs import a_config
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked")]
 
 
 @pytest.mark.ort
