@@ -2,14 +2,16 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from bench.machine.gpus import visible_gpus
 from bench.setup import stacks
-from tests.support import fast_config
+from tests.support import fast_config, on_any_machine
 
 FIRST = (
+    "test_deletion.py",  # of `make test-all`, as the three at the end
     "test_interruptions.py",
     "test_failures.py",
     "test_gpu.py",
@@ -22,7 +24,6 @@ FIRST = (
     "test_updates.py",
     "test_methods.py",
     "test_group.py",
-    # Of `make test-all`:
     "test_nodes.py",
     "test_largest.py",
     "test_contributing.py",
@@ -72,3 +73,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark, reason in SKIPPED_ON_MODERN.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[None]:
+    """Ranks of all groups are forked from the same processes, which have imported everything."""
+    with on_any_machine.forked_ranks():
+        yield

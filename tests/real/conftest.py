@@ -12,10 +12,3 @@ def _blocks_count_on_a_busy_machine() -> Iterator[None]:
     """These tests are about function: other processes on the cores do not decide them."""
     with on_any_machine.accepted():
         yield
-
-
-@pytest.fixture(scope="module")
-def forked() -> Iterator[None]:
-    """Ranks of all groups are forked from the same processes, which have imported everything."""
-    with on_any_machine.forked_ranks():
-        yield

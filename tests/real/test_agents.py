@@ -13,7 +13,7 @@ import pytest
 from bench.launch.agents import Agent, keep_parents
 from bench.launch.channel import TOKEN_VARIABLE
 from bench.setup.checkout import ROOT
-from tests.support.processes import alive, descendants, gone
+from tests.support.processes import alive, descendants, gone, parent_of
 
 
 class Starter:
@@ -53,10 +53,6 @@ def starter(tmp_path: Path) -> Iterator[Starter]:
     for agent in made.agents:
         agent.kill()
         agent.wait()
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def cores(allowed: set[int]) -> str:

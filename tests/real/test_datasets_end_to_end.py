@@ -1,20 +1,15 @@
 """The command itself on local data: a folder of texts and a folder of images, two real backends each."""
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from bench.results import csv_files
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support import local_data
-from tests.support.commands import Ran, on_cores, side_by_side
+from tests.support.commands import Ran, bench, side_by_side
 from tests.support.cores import two_cores
 
 pytestmark = [pytest.mark.exhaustive, two_cores]
@@ -41,27 +36,13 @@ VIT = {
 BACKENDS = ["pytorch", "ortmodule" if stacks.own() == "ort" else "pytorch_fused"]
 
 
-def bench(folder: Path, *overrides: str, cores: set[int], backends: list[str] = BACKENDS) -> Ran:
+def run(folder: Path, *overrides: str, cores: set[int], backends: list[str] = BACKENDS) -> Ran:
     """Run `bench` on a dataset; what it printed, and its rows."""
-    done = subprocess.run(
-        [
-            *on_cores(cores),
-            *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
-            *("device=cpu", f"backend=[{','.join(backends)}]", "data=hf"),
-            *("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.1"),
-            "measure.parity_steps=3",
-            *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
-            *overrides,
-        ],
-        cwd=ROOT,
-        env={**os.environ, "HF_DATASETS_CACHE": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    short = ("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.1")
+    words = ("data=hf", f"backend=[{','.join(backends)}]", *short, "measure.parity_steps=3", *overrides)
+    cache = {"HF_DATASETS_CACHE": str(folder / "cache")}
+    done, rows = bench(folder, *words, cores=cores, variables=cache)
     assert "Traceback" not in done.stderr, done.stderr
-    (written,) = csv_files.list_files(folder / "results")
-    rows = pd.read_csv(written)
     assert (rows["status"] == "ok").all(), done.stderr
     assert rows.groupby("backend")["round"].nunique().to_dict() == dict.fromkeys(backends, 2)
     return done, rows
@@ -89,7 +70,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     conf.write_text(OmegaConf.to_yaml(VIT))
 
     def of_texts(cores: set[int]) -> Ran:
-        return bench(
+        return run(
             texts,
             f"hydra.searchpath=[file://{ROOT}/tests/conf]",
             *("model=bert-for-tests", "model.task=sequence-classification", "device.world_size=1"),
@@ -103,7 +84,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
         )
 
     def of_images(cores: set[int]) -> Ran:
-        return bench(
+        return run(
             images,
             f"hydra.searchpath=[file://{images}/conf]",
             *("model=vit-mini", "device.world_size=1"),
@@ -115,7 +96,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     def of_workers(cores: set[int]) -> Ran:
         made = pytest.importorskip("bench.studies.sweeps.made_images")
         made.make_images(workers / "images", 16)
-        return bench(
+        return run(
             workers,
             *("model=vit-base", "model.size=mini", "micro_batch=2", "device.world_size=1"),
             *(f"data.path={workers}/images/train", f"data.processor={workers}/images/processor"),

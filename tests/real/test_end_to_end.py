@@ -2,20 +2,19 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml  # type: ignore[import-untyped]
 
-from bench.results import csv_files
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from bench.study import find_studies
-from tests.support.commands import Ran, on_cores, side_by_side
+from tests.support.commands import Ran, bench, side_by_side
 from tests.support.cores import two_cores
+
+transformers = pytest.importorskip("transformers")
 
 pytestmark = two_cores
 
@@ -30,31 +29,17 @@ SHOWN = {"pytorch": "adamw", "pytorch_best": "adamw_fused"} | (
 """The stack's default backends, and the optimizer that each runs on a CPU."""
 
 
-def bench(folder: Path, *overrides: str, cores: set[int] | None = None, **variables: str) -> Ran:
-    """Run `bench` on a tiny model; what it printed, and the rows of the one CSV that it left."""
-    done = subprocess.run(
-        [
-            *on_cores(cores or os.sched_getaffinity(0)),
-            *(sys.executable, "-m", "tests.support.on_any_machine", "--forked", "bench"),
-            f"hydra.searchpath=[file://{ROOT}/tests/conf]",
-            *("device=cpu", "measure=quick", "measure.launches=1", "measure.block_seconds=0.2"),
-            *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
-            *overrides,
-        ],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (written,) = csv_files.list_files(folder / "results")
-    return done, pd.read_csv(written)
+def run(folder: Path, *overrides: str, cores: set[int] | None = None, **variables: str) -> Ran:
+    """Run `bench` on a tiny model, for a launch."""
+    short = ("measure=quick", "measure.launches=1", "measure.block_seconds=0.2")
+    models = f"hydra.searchpath=[file://{ROOT}/tests/conf]"
+    return bench(folder, models, *short, *overrides, cores=cores, variables=variables)
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
     folder = tmp_path_factory.mktemp("three")
-    done, rows = bench(
+    done, rows = run(
         folder,
         "model=bert-for-tests",
         "measure.rounds=3",
@@ -163,28 +148,27 @@ def test_a_table_and_a_figure_are_there(three: tuple[Path, pd.DataFrame]) -> Non
         assert all(backend in page for backend in SHOWN), name
 
 
+def save_zeros(folder: Path) -> None:
+    """Save a model without any weight but 0, by transformers itself."""
+    settings = yaml.safe_load((ROOT / "tests/conf/model/bert-for-tests.yaml").read_text())["config"]
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
+    for parameter in model.parameters():
+        parameter.detach().zero_()
+    model.save_pretrained(folder)
+
+
 @pytest.fixture(scope="module")
 def one_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     """Comparisons that need one core."""
     weights = tmp_path_factory.mktemp("pretrained") / "weights"
+    save_zeros(weights)
 
     def pretrained(cores: set[int]) -> Ran:
-        saving = [*on_cores(cores), sys.executable, "-c", _SAVE_MODEL, str(weights)]
-        subprocess.run(saving, cwd=ROOT, check=True)
-        return bench(
-            weights.parent,
-            *(
-                "model=bert-for-tests",
-                f"model.pretrained={weights}",
-                "backend=[pytorch]",
-                "device.world_size=1",
-            ),
-            *("measure.rounds=1", "adam.lr=1e-8"),
-            cores=cores,
-        )
+        small = ("model=bert-for-tests", "backend=[pytorch]", "device.world_size=1", "measure.rounds=1")
+        return run(weights.parent, *small, f"model.pretrained={weights}", "adam.lr=1e-8", cores=cores)
 
     def fnet(cores: set[int]) -> Ran:
-        return bench(
+        return run(
             tmp_path_factory.mktemp("fnet"),
             *("model=fnet-mini", "backend=[pytorch,ortmodule]", "device.world_size=1", "measure.rounds=2"),
             cores=cores,
@@ -215,13 +199,3 @@ def test_pretrained_weights_from_a_folder_are_really_loaded(one_rank: dict[str, 
     assert list(rows["status"]) == ["ok"]
     # With all weights 0 every token is equally likely.
     assert rows["last_loss"].iloc[0] == pytest.approx(math.log(512), rel=1e-4)
-
-
-_SAVE_MODEL = """
-import sys, torch, yaml, transformers
-settings = yaml.safe_load(open("tests/conf/model/bert-for-tests.yaml"))["config"]
-model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
-for parameter in model.parameters():
-    torch.nn.init.zeros_(parameter)
-model.save_pretrained(sys.argv[1])
-"""

@@ -30,7 +30,7 @@ from tests.support.cores import two_cores
 from tests.support.fakes import starter
 from tests.support.processes import gone
 
-pytestmark = two_cores
+pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 
 Fault = Callable[[Group], None]
 

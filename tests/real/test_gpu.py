@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -120,23 +120,16 @@ def _memory(uuid: str) -> dict[str, Any]:
     return {"before": before, "after": after, "absent": dict(device.absent)}
 
 
-def test_nvml_s_used_memory_grows_as_torch_s_reserved() -> None:
+def test_memory_grows_alike_for_nvml_torch_and_the_driver_which_books_it_on_the_process() -> None:
     found = apart(_memory, visible_gpus()[0].uuid)
-    used, _, reserved = (
-        after - before if after else 0 for before, after in zip(found["before"], found["after"], strict=True)
-    )
-    assert reserved == GIB
-    assert used == pytest.approx(GIB, abs=32 * MIB)
-
-
-def test_the_driver_books_on_a_process_what_it_holds_or_says_why_not() -> None:
-    found = apart(_memory, visible_gpus()[0].uuid)
-    (_, before, _), (_, after, reserved) = found["before"], found["after"]
-    if after is None:
+    (used, booked, reserved), (used_after, booked_after, reserved_after) = found["before"], found["after"]
+    assert reserved_after - reserved == GIB
+    assert used_after - used == pytest.approx(GIB, abs=32 * MIB)
+    if booked_after is None:
         assert "device_process_bytes" in found["absent"]
         return
-    assert after - before == pytest.approx(GIB, abs=32 * MIB)
-    assert after > reserved
+    assert booked_after - booked == pytest.approx(GIB, abs=32 * MIB)
+    assert booked_after > reserved_after
 
 
 def _energy(uuid: str) -> tuple[float | None, float, float]:
@@ -430,21 +423,12 @@ def check_breakdown(folder: Path, rows: pd.DataFrame) -> None:
 ZERO1 = "pytorch_zero1" if stacks.own() == "modern" else "ortmodule_zero1"
 
 
-@pytest.mark.parametrize(
-    ("ranks", "names"),
-    [
-        (2, tuple(dict.fromkeys((*MISSION, ZERO1)))),
-        pytest.param(8, ("pytorch", ZERO1), marks=[pytest.mark.exhaustive, pytest.mark.once]),
-    ],
-)
 def test_the_default_comparison_fills_every_row_and_explains_itself(
-    ranks: int, names: Sequence[str], tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ranks, names = 2 if is_pretended else len(visible_gpus()), {*MISSION, ZERO1}
     if is_pretended:
-        monkeypatch.setenv(pretended_gpu.COUNT, str(ranks))
         monkeypatch.setenv(pretended_gpu.FAULTS, "deferred")
-    else:
-        ranks = min(ranks, len(visible_gpus()))
     _, rows = bench(tmp_path, f"device.world_size={ranks}", listed(*names), "precision=fp32")
     check_rows(rows)
     assert set(rows["backend"]) == set(fitting(*names))
@@ -470,16 +454,20 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("precision", [pytest.param("bf16", marks=pytest.mark.gpu), "fp16"])
 def test_in_16_bits_backends_train_alike_and_have_collectives(
-    precision: str, tmp_path: Path, is_pretended: bool
+    precision: str, tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A CPU's arithmetic knows no more.
+    """On three pretended GPUs, among which nothing can be divided evenly. A CPU's bf16 is no GPU's."""
     names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS[precision]
+    ranks, batch = (3, 4) if is_pretended else (1, 32)
+    if is_pretended:
+        monkeypatch.setenv(pretended_gpu.COUNT, str(ranks))
     more = ("measure.collectives=count",) if precision == "fp16" else ()
     _, rows = bench(
         tmp_path,
-        *(f"precision={precision}", listed(*names), "measure=quick", "seq_len=64", "micro_batch=32", *more),
+        *(f"precision={precision}", listed(*names), "measure=quick", f"device.world_size={ranks}"),
+        *("seq_len=64", f"micro_batch={batch}", *more),
     )
     check_rows(rows)
     assert set(rows["precision"]) == {precision}
@@ -547,47 +535,33 @@ def with_fault(is_pretended: bool, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-def test_backends_that_do_not_fit_side_by_side_run_one_after_the_other(
-    is_pretended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_backends_that_do_not_fit_take_no_turns_throttling_is_in_the_row_and_a_silent_profiler_a_gap(
+    with_fault: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not is_pretended:
-        pytest.skip("this machine's GPUs have the memory that they have")
-    pair = ("backend=[pytorch,pytorch_zero1]", "precision=fp32", "measure.explain=false")
-    positions = {}
-    for memory in (2048, 800):  # MiB; a group of these takes some 400
-        monkeypatch.setenv(pretended_gpu.MEMORY, str(memory))
-        printed, rows = bench(tmp_path / str(memory), *pair)
-        check_rows(rows)
-        positions[memory] = rows.groupby("backend")["position"].nunique().tolist()
-        assert ("backends run one after the other, since together they may take" in printed) == (
-            memory == 800
-        )
-        figures = ["device_peak_mib", "device_baseline_mib", "samples_per_s"]
-        print(rows[["backend", "round", "position", *figures]].to_string())
-    assert positions == {2048: [2, 2], 800: [1, 1]}
+    with_fault("throttled,falling-clock,no-events")
+    monkeypatch.setenv(pretended_gpu.MEMORY, "800")  # MiB; a group takes some 400
+    printed, rows = bench(tmp_path, "backend=[pytorch,pytorch_fused]", "precision=fp32", "measure.rounds=6")
+    check_rows(rows)
+    assert rows.groupby("backend")["position"].nunique().tolist() == [1, 1]
+    assert "backends run one after the other, since together they may take" in printed
+    assert set(rows["gpu_throttled_by"]) == {"power cap"}
+    page = (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")  # a terminal shows two warnings
+    assert "the GPU held back its clock in 6 of 6 blocks (power cap)" in page
+    assert "the GPU's clock was over" in page
+    assert "no breakdown of pytorch: " in printed
 
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-def test_the_micro_batch_that_fills_a_waiting_gpu_is_named_and_taken(
+def test_the_micro_batch_that_fills_a_waiting_gpu_is_found(
     with_fault: Callable[[str], None], tmp_path: Path
 ) -> None:
+    """That it is named on the page, or taken: tests/unit/test_device_fit.py."""
     with_fault("waiting")
-    backends = (
-        "backend=[pytorch,pytorch_best]",
-        "precision=fp32",
-        "measure.explain=false",
-        "measure.rounds=3",
-    )
-    printed, rows = bench(tmp_path / "asked", *backends, "micro_batch=1", "measure.block_seconds=1.3")
+    backends = ("backend=[pytorch,pytorch_best]", "precision=fp32", "measure.explain=false")
+    printed, rows = bench(tmp_path, *backends, "micro_batch=1")
     (size,) = set(rows["saturating_micro_batch"])
     assert size > 1, printed
-    page = (tmp_path / "asked" / "reports" / "index.md").read_text(encoding="utf-8")
-    assert f"set micro_batch={size}, which fills it (micro_batch=saturating)" in page
-    _, rows = bench(tmp_path / "taken", *backends, "micro_batch=saturating", "model.micro_batch=1")
-    assert rows["micro_batch"].nunique() == 1
-    assert rows["micro_batch"].iloc[0] > 1
-    assert set(rows["batch_rule"]) == {"saturating"}
 
 
 @pytest.mark.ort
@@ -638,17 +612,3 @@ def test_a_rank_refuses_a_gpu_that_is_not_the_one_whose_energy_is_read(
     assert apart(_device_of_the_first_rank) == "cuda:0"
     with_fault("wrong-uuid")
     assert "memory and energy are read of GPU-" in apart(_device_of_the_first_rank)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.once
-def test_throttling_is_in_the_row_and_a_silent_profiler_is_a_gap_with_the_reason(
-    with_fault: Callable[[str], None], tmp_path: Path
-) -> None:
-    with_fault("throttled,falling-clock,no-events")
-    printed, rows = bench(tmp_path, "backend=[pytorch]", "precision=fp32", "measure.rounds=6")
-    assert set(rows["gpu_throttled_by"]) == {"power cap"}
-    page = (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")  # a terminal shows two warnings
-    assert "the GPU held back its clock in 6 of 6 blocks (power cap)" in page
-    assert "the GPU's clock was over" in page
-    assert "no breakdown of pytorch: " in printed

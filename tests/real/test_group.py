@@ -25,7 +25,7 @@ from tests.support.configs import a_config
 from tests.support.cores import two_cores
 from tests.support.processes import descendants, gone
 
-pytestmark = two_cores
+pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 
 
 @pytest.fixture

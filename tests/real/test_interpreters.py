@@ -7,6 +7,8 @@ import pytest
 
 from bench.setup import stacks
 
+pytestmark = pytest.mark.once
+
 
 def test_an_interpreter_tells_what_is_installed_for_it() -> None:
     asked, here = stacks._installed_at(Path(sys.executable)), stacks.installed_here()

@@ -92,11 +92,7 @@ def test_a_scaled_loss_is_unsupported_and_the_others_go_on(rows: pd.DataFrame) -
 @pytest.mark.exhaustive
 def test_ort_trainer_runs_onnx_runtime_on_one_rank(tmp_path: Path) -> None:
     made = config(tmp_path)
-    backends = {
-        "pytorch": PYTORCH,
-        "ortmodule": replace(ORT_TRAINER, loop="bare"),
-        "ort_trainer": ORT_TRAINER,
-    }
+    backends = {"pytorch": PYTORCH, "ort_trainer": ORT_TRAINER}
     made = replace(made, backends=backends, device=replace(made.device, world_size=1), grad_accum=1)
     Comparison(made, "m-cpux1").measure()
     rows = csv_files.read(Path(made.results_dir) / "m-cpux1.csv")

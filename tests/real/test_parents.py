@@ -19,7 +19,7 @@ from bench.measure.comparison import Comparison
 from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.plans import PARITY, PARITY_IN_FP32
 from tests.support.configs import a_config
-from tests.support.processes import descendants, gone
+from tests.support.processes import descendants, gone, parent_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,10 +45,6 @@ def groups(starter: GroupStarter) -> Iterator[list[Group]]:
         for group in started:
             group.connect()
         yield started
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def parent_of_ranks(group: Group) -> int:

@@ -94,6 +94,7 @@ build = Loses
 
 
 @pytest.mark.exhaustive
+@pytest.mark.usefixtures("forked")
 @pytest.mark.once  # which faults are seen, the tests above show on both stacks
 def test_a_backend_that_loses_an_update_leaves_a_row_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(_INSTEAD.format(path=str(tmp_path / "adamw.py")))

@@ -1,11 +1,8 @@
 """Studies' tests run in `make test-all`: they do not hold up the core's."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.support import on_any_machine
 
 IN_MAKE_TEST = ("test_onnx_runtime_s_operators_add_up_and_have_the_kinds_of_a_training_step[ortmodule]",)
 
@@ -15,10 +12,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and item.name not in IN_MAKE_TEST:
             item.add_marker(pytest.mark.exhaustive)
-
-
-@pytest.fixture(scope="module")
-def forked() -> Iterator[None]:
-    """Ranks of all groups are forked from the same processes, as in tests/real."""
-    with on_any_machine.forked_ranks():
-        yield

@@ -15,8 +15,14 @@ from tests.support.git import copy_committed, git
 
 pytestmark = pytest.mark.once
 
-TINY = ("model=bert-tiny", "device=cpu", "device.world_size=1", "device.threads=1", "measure=quick")
+TINY = (
+    *("model=bert-tiny", "model.size=mini", "seq_len=8", "micro_batch=1", "measure=quick"),
+    *("device=cpu", "device.world_size=1", "device.threads=1"),
+)
 SHORT = ("launches=1", "rounds=1", "block_seconds=0.05", "preheat_s=0", "wait_s=0")
+
+ALIKE = ("test_docs", "test_config", "test_naming", "test_overrides", "test_compare_machines")
+"""Unit tests that are left out without any study: of docs, and of what no study takes part in."""
 
 
 def dependents(study: str) -> set[str]:
@@ -63,15 +69,8 @@ def test_without_a_study_the_command_runs_and_imports_hold(study: str, tmp_path:
     run(copy, "tests.studies.import_all", *named)
     words = (f"measure.{each}" for each in SHORT)
     places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
-    run(
-        copy,
-        "tests.support.on_any_machine",
-        "bench",
-        *TINY,
-        *words,
-        "backend=[pytorch,pytorch_fused]",
-        *places,
-    )
+    command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
+    run(copy, *command, *TINY, *words, *places)
     assert (tmp_path / "reports" / "speedup.svg").exists()
 
 
@@ -82,19 +81,8 @@ def test_without_any_study_the_unit_tests_of_the_core_pass_and_the_imports_are_a
     git("-C", str(copy), "init", "-q")
     git("-C", str(copy), "add", ".")
     subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)
-    assert " passed" in run(
-        copy,
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "-p",
-        "no:cacheprovider",
-        "tests/unit",
-        "-m",
-        "not slow and not gpu and not time",
-        "--ignore=tests/unit/test_docs.py",
-    )
+    words = ("-m", "not slow and not gpu and not time", *(f"--ignore=tests/unit/{name}.py" for name in ALIKE))
+    assert " passed" in run(copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/unit", *words)
 
 
 def test_the_table_in_docs_lists_every_study() -> None:

@@ -76,8 +76,17 @@ def _golden() -> pd.DataFrame:
     return csv_files.read(GOLDEN)
 
 
+_tables: dict[str, pd.DataFrame] = {}  # by all that is said of a model, which has no hash
+
+
 def table_of(model: Model) -> pd.DataFrame:
     """The rows of one model, as if read from a file."""
+    if repr(model) not in _tables:
+        _tables[repr(model)] = _make_table(model)
+    return _tables[repr(model)].copy()
+
+
+def _make_table(model: Model) -> pd.DataFrame:
     golden = _golden()
     rows = []
     for backend, speed in model.speed.items():

@@ -32,6 +32,10 @@ def accepted() -> Iterator[None]:
         yield
 
 
+_kept: dict[object, agents._Parent] = {}
+"""Those of the last `forked_ranks`, for the next: in between, parents begin and end with their launch."""
+
+
 @contextmanager
 def forked_ranks() -> Iterator[None]:
     """In this process all groups share the processes that have imported everything: it saves the imports.
@@ -44,7 +48,12 @@ def forked_ranks() -> Iterator[None]:
     )
     with pytest.MonkeyPatch.context() as patched, agents.keep_parents():
         patched.setattr(agents, "OF_ONE_GROUP", (*agents.OF_ONE_GROUP, *no_import_reads))
+        agents._parents.update(_kept)
+        _kept.clear()
         yield
+        _kept.update((key, parent) for key, parent in agents._parents.items() if not parent.agents)
+        for key in _kept:
+            del agents._parents[key]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,11 @@ def descendants(pid: int) -> list[int]:
     return [pid, *(found for child in children for found in descendants(int(child)))]
 
 
+def parent_of(pid: int) -> int:
+    """The process that has started or forked it."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 def alive(pid: int) -> bool:
     """Whether a process still runs; a zombie does not."""
     try:

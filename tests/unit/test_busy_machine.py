@@ -23,6 +23,8 @@ from tests.support.configs import BACKENDS
 from tests.support.factories import block, record
 from tests.support.fakes import Script
 
+pytestmark = pytest.mark.usefixtures("two_cores")
+
 CHROME = Competitor(name="chrome", pid=123, cores=0.8)
 MAKE = Competitor(name="make", pid=7, cores=0.25)
 
@@ -44,11 +46,6 @@ class FakeScan:
         self.seconds.append(seconds)
         taken = self.taken.pop(0) if len(self.taken) > 1 else self.taken[0]
         return CoreScan(taken_seconds=taken, competitors=self.competitors if taken else ())
-
-
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
 
 
 # Who it is

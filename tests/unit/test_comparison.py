@@ -27,10 +27,7 @@ from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, starter
 
-
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+pytestmark = pytest.mark.usefixtures("two_cores")
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,9 @@ from tests.support.comparisons import Resumable, rows_of
 from tests.support.configs import BACKENDS, a_model
 from tests.support.fakes import FakeGroup, Script
 
+pytestmark = pytest.mark.usefixtures("two_cores")
+
 CRASH = ("crashed", "rank 1 was killed by SIGKILL during block", "")
-
-
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
 
 
 def interrupted(

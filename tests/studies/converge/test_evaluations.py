@@ -13,15 +13,12 @@ from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS
 from tests.support.fakes import FakeGroup
 
+pytestmark = pytest.mark.usefixtures("two_cores")
+
 FOLLOWED: dict[str, Any] = {"evaluate_every": 5, "target_loss": 2.5, "margin_loss": 0.05, "repeats": 0}
 
 STEPS = [0, 13, 18, 23]
 """At each evaluation: two first steps, three warm-ups of two steps, then blocks of five."""
-
-
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
 
 
 def losses_of(folder: Path) -> pd.DataFrame:

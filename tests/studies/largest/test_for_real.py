@@ -9,6 +9,8 @@ from tests.support import on_any_machine
 from tests.support.comparisons import Outcome
 from tests.support.configs import a_config
 
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked")]
+
 
 @pytest.mark.ort
 def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) -> None:

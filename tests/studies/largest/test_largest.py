@@ -19,11 +19,6 @@ from tests.support.configs import a_config
 from tests.support.fakes import FakeGroup
 
 
-@pytest.fixture
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-
-
 def up_to(most: int) -> Callable[[int], BatchTrial]:
     def attempt(size: int) -> BatchTrial:
         return BatchTrial(micro_batch=size, fits=size <= most, message="" if size <= most else "bad_alloc")
