@@ -47,6 +47,9 @@ PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was fo
 	set-up, which brings the one that it needs; as root: apt install git make g++ python3-dev python3-venv ca-certificates \
 	(Debian, Ubuntu) or dnf install git make gcc-c++ python3-devel ca-certificates (Fedora).' >&2; exit 1; }
 
+# The environment's, if it starts: of a moved bundle it does once the set-up has found it.
+OWN_PYTHON = $(shell test -x $(VENV)/bin/python && echo $(VENV)/bin/python)
+
 # Several tests at a time, those of a file on one core.
 PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
 
@@ -121,8 +124,8 @@ report: setup ## rebuild reports/ from results/, and pages with sortable tables 
 #### check this machine and this harness
 
 doctor: ## say what would run on this machine, what would not, and how to change that; sets nothing up
-	$(if $(wildcard $(VENV)/bin/python),,$(PYTHON_IS_HERE))
-	@$(or $(wildcard $(VENV)/bin/python),$(PYTHON)) -m bench.doctor --stack $(STACK)
+	$(if $(OWN_PYTHON),,$(PYTHON_IS_HERE))
+	@$(or $(OWN_PYTHON),$(PYTHON)) -m bench.doctor --stack $(STACK)
 
 test: setup ## show that this checkout works here, in ten minutes on two cores; ARGS="-k name -x" goes to pytest
 	$(PYTEST) $(ARGS)
