@@ -73,9 +73,6 @@ bench: setup ## measure the backends on this machine
 ## MODEL=bert-large GPUS=8 ARGS="measure.rounds=20" (ARGS: any Hydra overrides)
 	$(BENCH)
 
-why: setup ## say where each backend's time goes, without measuring anew: ARGS=results/….csv, or the newest
-	$(VENV)/bin/python -m bench.why $(ARGS)
-
 sweep: setup ## measure several comparisons: ARGS="model=bert-large,gpt2"
 	$(BENCH) --multirun
 

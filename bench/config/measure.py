@@ -26,7 +26,7 @@ class Measure:
     preheat_s: float = at_least(0)
     # all groups stay alive and rounds rotate, on GPUs as long as memory suffices; or one group at a time
     resident: str = one_of("all", "one")
-    # batches alternate, so that the third loss is the first one that can be seen to have risen
+    # the gradients of the first three are compared
     parity_steps: int = at_least(3)
     # relative, on the loss of every parity step
     parity_tolerance: float = above_zero(most=0.1, why="a backend that learns nothing could pass")

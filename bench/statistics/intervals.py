@@ -105,7 +105,7 @@ def midmean(values: Floats) -> float:
     """The interquartile mean: of the sorted values a quarter is left out at either end.
 
     Where a quarter is no whole number, the value at the edge counts in part: the outer of 5 weigh
-    0, 0.75, 1, 0.75, 0. Chosen by simulation on recorded rounds (selftest.md in reports/, "Estimators"):
+    0, 0.75, 1, 0.75, 0. Chosen by simulation on recorded rounds:
     rounds of a shared machine have outliers, which the plain mean pays for with wider intervals.
     """
     weights = _midmean_weights(len(values))
