@@ -12,11 +12,13 @@ from bench.report.figures import style
 from bench.report.figures.rows import draw_rows
 from bench.results import csv_files
 from bench.studies.explain.chart import LOOKS
-from bench.studies.models.figures import model_chart
 from tests.studies.explain.fakes import PARTS, write_breakdowns
 from tests.support.many_models import ELEVEN, write
 from tests.support.many_models import comparison as of_model
 from tests.support.reports import svg_texts
+
+# The study of many models draws it; without that one nobody does.
+model_chart = pytest.importorskip("bench.studies.models.figures").model_chart
 
 BY_NAME = {model.name: model for model in ELEVEN}
 
