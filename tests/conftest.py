@@ -80,3 +80,9 @@ def forked() -> Iterator[None]:
     """Ranks of all groups are forked from the same processes, which have imported everything."""
     with on_any_machine.forked_ranks():
         yield
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine as small as simulated comparisons take it to be."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})

@@ -74,9 +74,3 @@ def _nothing_heavy_was_imported() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _reports_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.report.build.ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
-
-
-@pytest.fixture
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine as small as simulated comparisons take it to be."""
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})

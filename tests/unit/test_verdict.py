@@ -11,10 +11,7 @@ from bench.measure.stages.stage import Pace
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS
 
-
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+pytestmark = pytest.mark.usefixtures("two_cores")
 
 
 # An answer after each launch

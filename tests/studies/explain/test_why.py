@@ -21,9 +21,7 @@ from tests.support.fakes import FakeGroup, Script, starter
 WHY = "Why follows in"
 
 
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+pytestmark = pytest.mark.usefixtures("two_cores")
 
 
 Run = Callable[..., list[str]]

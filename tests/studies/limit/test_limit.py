@@ -6,10 +6,7 @@ import pytest
 
 from tests.support.comparisons import Simulated
 
-
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+pytestmark = pytest.mark.usefixtures("two_cores")
 
 
 def test_every_row_has_the_work_of_a_step_and_the_rate_of_both_ranks(tmp_path: Path) -> None:
