@@ -550,14 +550,15 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
     written = {path.name for path in (tmp_path / "reports").iterdir()}
     assert written >= {"index.md", "index.html", "speedup.svg"}
     block = capsys.readouterr().out
-    answer, *_, files, page, next_command = block.strip().splitlines()
+    answer, *lines = block.strip().splitlines()
+    files = next(line for line in lines if line.startswith("files:"))
+    page = lines[lines.index(files) + 1]
     assert answer == (
         "As fast as pytorch: ortmodule_zero1 1.00× [1.000, 1.000]; without a result: ortmodule (timeout)."
     )
     assert block.index("samples/s") < block.index("files: ")
     assert files == f"files: {tmp_path}/results/m-cpux2.csv"
     assert page.rpartition("/")[2] == "index.html#m-cpux2"
-    assert next_command.startswith("next:  ")
 
 
 def test_another_reference_than_pytorch_is_named_before_anything_is_measured(tmp_path: Path) -> None:
