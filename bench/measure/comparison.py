@@ -135,9 +135,6 @@ class Comparison:
         timed = measure.launches > 0
         of_studies: list[type[Stage]] = [part.STAGE for part in load_wanted("stage", config)]
         of_studies.sort(key=lambda stage: bool(stage.after_verdict))  # last what no verdict waits for
-        if measure.batch == "max" and not any(stage.before_timing for stage in of_studies):
-            words = "measure.batch=max asks for the largest batch of each backend, and no study here finds it"
-            raise UserError(words, "leave it out")
         wanted: dict[Callable[[Run], Stage], bool] = {
             **{stage: True for stage in of_studies if stage.before_timing},
             TimedLaunches: timed,

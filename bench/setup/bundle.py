@@ -8,17 +8,12 @@ instruction sets, and an x86-64 Linux with its C library or a newer one.
 from __future__ import annotations
 
 import argparse
-import gzip
-import hashlib
-import io
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
-from typing import Any
 
 from bench.errors import UserError
 from bench.setup.checkout import ROOT
@@ -50,60 +45,17 @@ def make_bundle(stack: Stack, device: str, folder: Path, piece_mib: int) -> list
 
 def pack(checkout: Path, piece_bytes: int) -> list[Path]:
     """Pack a folder into pieces beside it, with their checksums, and return the pieces."""
-    began = time.monotonic()
-    pieces = _Pieces(checkout.parent / f"{checkout.name}.tar.gz", piece_bytes)
-    with gzip.GzipFile("", "wb", 1, pieces) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
-        for entry in sorted(checkout.iterdir()):
-            print(f"packing {entry.name} ...", flush=True)
-            archive.add(entry, arcname=f"{checkout.name}/{entry.name}")
-    pieces.close()
-    lines = (f"{checksum}  {path.name}\n" for path, checksum in pieces.checksums.items())
-    (checkout.parent / CHECKSUMS).write_text("".join(lines))
-    paths = list(pieces.checksums)
-    mib = sum(path.stat().st_size for path in paths) / MIB
-    print(f"{len(paths)} pieces, {mib:,.0f} MiB, after {time.monotonic() - began:.0f} s: {paths[0].parent}")
-    return paths
-
-
-class _Pieces(io.RawIOBase):
-    """A file to write to, whose bytes go into pieces of `size`."""
-
-    def __init__(self, path: Path, size: int) -> None:
-        for old in path.parent.glob(f"{path.name}.*"):
-            old.unlink()
-        self.checksums: dict[Path, str] = {}  # sha256 of each piece
-        self._path, self._size = path, size
-        self._begin()
-
-    def write(self, data: Any) -> int:
-        """Write all of it; return its length."""
-        rest = memoryview(data)
-        while rest:
-            if not self._left:
-                self._end()
-                self._begin()
-            part = rest[: self._left]
-            self._file.write(part)
-            self._hash.update(part)
-            self._left -= len(part)
-            rest = rest[len(part) :]
-        return memoryview(data).nbytes
-
-    def close(self) -> None:
-        """End the last piece."""
-        if not self.closed:
-            self._end()
-        super().close()
-
-    def _begin(self) -> None:
-        self._piece = Path(f"{self._path}.{len(self.checksums):03d}")
-        self._file = self._piece.open("wb")
-        self._hash = hashlib.sha256()
-        self._left = self._size
-
-    def _end(self) -> None:
-        self._file.close()
-        self.checksums[self._piece] = self._hash.hexdigest()
+    began, archive, folder = time.monotonic(), f"{checkout.name}.tar.gz", checkout.parent
+    for old in folder.glob(f"{archive}.*"):
+        old.unlink()
+    print("tar, gzip and split pack it, some minutes ...", flush=True)
+    script = 'tar --create "$0" | gzip -1 | split --bytes="$1" --numeric-suffixes --suffix-length=3 - "$2."'
+    words = (checkout.name, str(piece_bytes), archive, CHECKSUMS)
+    _run(("bash", "-o", "pipefail", "-ec", f'{script}; sha256sum "$2".* > "$3"', *words), folder)
+    pieces = sorted(folder.glob(f"{archive}.*"))
+    mib = sum(piece.stat().st_size for piece in pieces) / MIB
+    print(f"{len(pieces)} pieces, {mib:,.0f} MiB, after {time.monotonic() - began:.0f} s: {folder}")
+    return pieces
 
 
 def _run(command: tuple[str, ...], folder: Path) -> None:

@@ -7,6 +7,7 @@ GPU is not seen by the next.
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pandas as pd
+import psutil
 import pytest
 
 from bench.machine.gpus import visible_gpus
@@ -501,6 +503,58 @@ def test_who_runs_out_of_memory_gets_a_row_and_the_others_go_on(tmp_path: Path) 
     (failed,) = rows[rows["backend"] == "pytorch"].to_dict("records")
     assert failed["status"] == "oom", printed
     assert (rows[rows["backend"] == "pytorch_sdpa"]["status"] == "ok").all(), printed
+
+
+def until(line: str, process: "subprocess.Popen[str]") -> list[str]:
+    """What a command has printed as soon as a line has these words."""
+    assert process.stdout is not None
+    printed: list[str] = []
+    for printed_line in process.stdout:
+        printed.append(printed_line)
+        if line in printed_line:
+            return printed
+    pytest.fail("".join(printed))
+
+
+SIX_ROUNDS = ("backend=[pytorch,pytorch_best]", "measure.rounds=6", "measure=quick", "measure.explain=false")
+
+
+@pytest.mark.exhaustive
+def test_a_rank_that_dies_while_others_wait_costs_its_backend_alone(
+    tmp_path: Path, is_pretended: bool
+) -> None:
+    if not is_pretended:
+        pytest.skip("ranks are told apart by the order in which they are forked")
+    comparison = start(tmp_path, *SIX_ROUNDS)
+    until("round 2/6", comparison)
+    processes = psutil.Process(comparison.pid).children(recursive=True)
+    ranks = [one for one in processes if not one.children() and one.memory_info().rss > 3e8]
+    max(ranks, key=lambda rank: rank.create_time()).kill()  # of the second backend
+    printed, _ = comparison.communicate()
+    assert comparison.returncode == 1, printed
+    rows = rows_in(tmp_path)
+    (lost,) = rows[rows["status"] != "ok"].to_dict("records")
+    assert (lost["backend"], lost["status"]) == ("pytorch_best", "crashed")
+    assert "killed by SIGKILL" in lost["message"]
+    assert len(rows[(rows["backend"] == "pytorch") & (rows["status"] == "ok")]) == 6
+
+
+@pytest.mark.exhaustive
+def test_after_ctrl_c_a_comparison_on_a_gpu_goes_on(tmp_path: Path) -> None:
+    comparison = start(tmp_path, *SIX_ROUNDS)
+    until("round 3/6", comparison)
+    comparison.send_signal(signal.SIGINT)
+    comparison.communicate()
+    assert comparison.returncode == 130
+    kept = rows_in(tmp_path)
+    assert len(kept) >= 2 * 2
+    _, rows = bench(tmp_path, *SIX_ROUNDS, "resume=true")
+    columns = ["backend", "launch", "round", "seconds"]
+    assert len(kept[columns].merge(rows[columns])) == len(kept), "they are as they were"
+    assert rows["backend"].value_counts().to_dict() == dict.fromkeys(
+        ("pytorch", "pytorch_best"), len(rows) // 2
+    )
+    assert len(rows) // 2 >= 6
 
 
 @pytest.mark.exhaustive

@@ -71,6 +71,9 @@ ELEVEN = (
 """One of each kind, and of each way not to have a bar."""
 
 
+BY_NAME = {model.name: model for model in ELEVEN}
+
+
 @cache
 def _golden() -> pd.DataFrame:
     return csv_files.read(GOLDEN)
@@ -98,6 +101,11 @@ def _make_table(model: Model) -> pd.DataFrame:
 def comparison(model: Model) -> ReportedComparison:
     """The same, as a report takes it."""
     return ReportedComparison(stem=f"{model.name}-cpux2", rows=table_of(model))
+
+
+def comparisons_of(*names: str) -> list[ReportedComparison]:
+    """The same of models by their names."""
+    return [comparison(BY_NAME[name]) for name in names]
 
 
 def write(folder: Path, models: tuple[Model, ...] = ELEVEN) -> list[Path]:

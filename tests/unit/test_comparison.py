@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -16,8 +17,10 @@ from bench.launch.messages import TimeBlock
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
 from bench.measure.groups.blocks import mean_of_known
+from bench.measure.plan import preflight
 from bench.measure.plan.cores import leaving_the_ranks_cores
 from bench.measure.plan.plans import timed
+from bench.measure.plan.preflight import check_studies
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.notes import backend_notes
 from bench.results import csv_files
@@ -585,12 +588,21 @@ def test_that_a_driver_will_compile_for_minutes_is_said_unless_it_has(
     assert "it takes minutes" not in Simulated(tmp_path / "second").printed
 
 
-def test_largest_batches_that_no_study_finds_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("setting", "value", "command"),
+    [
+        ("batch", "max", "measure.batch=max"),
+        ("evaluate_every", 10, "measure=converge"),
+        ("collectives", "count", "measure.collectives=count"),
+    ],
+)
+def test_what_only_a_study_answers_is_refused_without_it(
+    setting: str, value: object, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else every backend would be timed at its usual batch, and the rows would call it its largest."""
-    monkeypatch.setattr(coordinator, "load_wanted", lambda part, config: [])
+    """Else rows would be called what they are not: the largest batch, a way to a target."""
     made = a_config(tmp_path)
-    made.measure.batch = "max"
-    with pytest.raises(UserError, match="no study here finds it; leave it out"):
-        Comparison(made, "m-cpux2")
+    check_studies(made)
+    setattr(made.measure, setting, value)
+    monkeypatch.setattr(preflight, "find_studies", dict)
+    with pytest.raises(UserError, match=f"{re.escape(command)} is answered by no study .*; leave it out"):
+        check_studies(made)

@@ -26,6 +26,7 @@ from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on
 from bench.setup.recipes import MKL_LIBRARY, STACKS
 from bench.setup.stage import cpu_file, instruction_sets
+from bench.study import find_studies
 
 TOKEN_BYTES = 3 * 8  # bytes of a token on the host: its id, its place in the mask and its label, 64 bits each
 SCORED = ("causal-lm", "masked-lm", "speech-recognition", "translation")
@@ -36,6 +37,7 @@ def check_and_name(config: Config) -> str:
     """Refuse what this machine cannot do; the name of the results file, as `file_stem` makes it."""
     from bench.config.naming import file_stem  # needs Hydra; `make doctor` runs where nothing is installed
 
+    check_studies(config)
     gpus = visible_gpus() if config.device.type == "cuda" else []
     check_undivided(gpus)
     check_machine(config, cores=available_cores(), gpus=len(gpus))
@@ -48,6 +50,19 @@ def check_and_name(config: Config) -> str:
     check_folders(config)
     config.without_gradient = [*check_model(config), *check_dataset(config), *check_module(config)]
     return file_stem(config, short_name(gpus[0].name) if gpus else "cpu", stacks.own())
+
+
+def check_studies(config: Config) -> None:
+    """Refuse what only a study answers that has been taken out: rows would not be what they are called."""
+    measure, answered = config.measure, {study.command for study in find_studies().values()}
+    asked = {
+        "measure.batch=max": measure.batch == "max",
+        "measure=converge": measure.evaluate_every is not None,
+        "measure.collectives=count": measure.collectives is not None,
+    }
+    for command, is_asked in asked.items():
+        if is_asked and command not in answered:
+            raise UserError(f"{command} is answered by no study in bench/studies", "leave it out")
 
 
 def check_machine(config: Config, *, cores: int, gpus: int) -> None:

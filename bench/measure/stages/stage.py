@@ -85,9 +85,8 @@ class Run:
     batches: list[list[int]] = field(default_factory=list)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
-    show_verdict: Callable[[], None] | None = (
-        None  # called while the terminal is free, before what adds to it
-    )
+    # called while the terminal is free, before what adds to the verdict
+    show_verdict: Callable[[], None] | None = None
 
     @property
     def measure(self) -> Measure:

@@ -13,14 +13,11 @@ from bench.report.figures.rows import draw_rows
 from bench.results import csv_files
 from bench.studies.explain.chart import LOOKS
 from tests.studies.explain.fakes import PARTS, write_breakdowns
-from tests.support.many_models import ELEVEN, write
-from tests.support.many_models import comparison as of_model
+from tests.support.many_models import BY_NAME, comparisons_of, write
 from tests.support.reports import svg_texts
 
 # The study of many models draws it; without that one nobody does.
 model_chart = pytest.importorskip("bench.studies.models.figures").model_chart
-
-BY_NAME = {model.name: model for model in ELEVEN}
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +38,9 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def of_name(*names: str) -> list[ReportedComparison]:
-    return [of_model(BY_NAME[name]) for name in names]
-
-
 def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
     profiled = [read_comparison(path) for path in csv_files.list_files(two)]
-    chart, left_out = model_chart([*profiled, *of_name("bert-large")], of="breakdown")
+    chart, left_out = model_chart([*profiled, *comparisons_of("bert-large")], of="breakdown")
     assert left_out == ["bert-large-cpux2 is left out: its reference was not profiled and timed"]
     (panel,) = chart.panels.values()
     rows = {row.name: row for row in panel[0].rows}
@@ -58,7 +51,7 @@ def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
         assert parts[LOOKS["optimizer"]] == pytest.approx(PARTS["optimizer"] / speed, rel=1e-5)
         assert parts[LOOKS["not in the profile"]] == pytest.approx(0.02 / speed, rel=1e-4)
     with pytest.raises(UserError, match=r"measure\.explain=true"):
-        model_chart(of_name("t5-large"), of="breakdown")
+        model_chart(comparisons_of("t5-large"), of="breakdown")
 
 
 def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_says_so(

@@ -20,12 +20,10 @@ from bench.studies.models.choosing import choose_backends, choose_models
 from bench.studies.models.commands import parse_width
 from bench.studies.models.figures import describe_set, figure_sets, model_chart, planned_figures
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
-from tests.support.many_models import ELEVEN, Model, half_width, write
+from tests.support.many_models import BY_NAME, ELEVEN, Model, comparisons_of, half_width, write
 from tests.support.many_models import comparison as of_model
 from tests.support.reports import make_machine, svg_texts
 from tests.support.result_files import table_of_records, write_records
-
-BY_NAME = {model.name: model for model in ELEVEN}
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +48,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def of_name(*names: str) -> list[ReportedComparison]:
-    return [of_model(BY_NAME[name]) for name in names]
-
-
 def groups_of(comparisons: list[ReportedComparison], of: str = "speedup") -> list[RowGroup]:
     chart, _ = model_chart(comparisons, of=of)
     return [group for groups in chart.panels.values() for group in groups]
@@ -74,7 +68,7 @@ def made(stem: str, **changes: Any) -> ReportedComparison:
 
 def test_a_bar_is_the_speed_up_with_its_interval() -> None:
     factor = 2.718281828459045 ** half_width(BY_NAME["t5-large"])
-    rows = group_of(of_name("t5-large", "gpt2"), "t5-large").rows
+    rows = group_of(comparisons_of("t5-large", "gpt2"), "t5-large").rows
     for row, speed in zip(rows, (1.33, 1.29), strict=True):
         (bar,) = row.bars
         assert (bar.start, bar.end) == pytest.approx((1, speed))
@@ -96,18 +90,18 @@ def test_what_has_no_number_has_a_reason() -> None:
     without = of_model(Model(name="m", task="masked-lm", speed={"pytorch": "oom", "ortmodule": 1.2}))
     assert group_of([without], "m").rows[0].reason == "the reference pytorch is oom"
     lone = of_model(Model(name="m", task="masked-lm", speed={"pytorch": 1.0, "ortmodule": 1.2}))
-    assert [row.reason for row in group_of([lone, *of_name("gpt2")], "m").rows] == ["", "not measured"]
+    assert [row.reason for row in group_of([lone, *comparisons_of("gpt2")], "m").rows] == ["", "not measured"]
 
 
 def test_the_best_pytorch_is_the_fastest_row_and_1_where_that_is_the_reference() -> None:
     slow = Model(name="m", task="masked-lm", speed={"pytorch": 1.0, "pytorch_best": 0.9, "ortmodule": 1.2})
-    comparisons = [of_model(slow), *of_name("gpt2")]
+    comparisons = [of_model(slow), *comparisons_of("gpt2")]
     assert group_of(comparisons, "m").best == 1.0
     assert group_of(comparisons, "gpt2").best == pytest.approx(1.05)
 
 
 def test_memory_is_the_ratio_of_peaks_and_has_no_interval() -> None:
-    rows = group_of(of_name("gpt2"), "gpt2", "memory").rows
+    rows = group_of(comparisons_of("gpt2"), "gpt2", "memory").rows
     assert [row.bars[0].end for row in rows] == pytest.approx([1.04, 0.71])
     assert not any(row.interval for row in rows)
 
@@ -153,10 +147,10 @@ def test_a_model_with_fewer_layers_says_so() -> None:
 
 
 def test_what_is_no_result_is_left_out_by_name() -> None:
-    (gpt2,) = of_name("gpt2")
+    (gpt2,) = comparisons_of("gpt2")
     loose = ReportedComparison(stem="loose", rows=gpt2.rows.assign(allocator="system"))
     parity = Model(name="m", task="masked-lm", speed={"pytorch": "untimed", "ortmodule": "unsupported"})
-    chart, left_out = model_chart([loose, of_model(parity), *of_name("t5-large")])
+    chart, left_out = model_chart([loose, of_model(parity), *comparisons_of("t5-large")])
     assert [group.name for groups in chart.panels.values() for group in groups] == ["t5-large"]
     assert [sentence.split(" is left out")[0] for sentence in left_out] == ["loose", "m-cpux2"]
     with pytest.raises(UserError, match="no comparison to show"):
@@ -167,11 +161,11 @@ def test_a_wrong_name_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(
         UserError, match="no comparison has the backend x; choose of ortmodule, ortmodule_zero1"
     ):
-        choose_backends(of_name("gpt2"), ["x"])
+        choose_backends(comparisons_of("gpt2"), ["x"])
     with pytest.raises(UserError, match="pytorch is the reference"):
-        choose_backends(of_name("gpt2"), ["pytorch"])
+        choose_backends(comparisons_of("gpt2"), ["pytorch"])
     with pytest.raises(UserError, match="no comparison is of the model x; choose of gpt2, t5-large"):
-        choose_models(of_name("gpt2", "t5-large"), ["x"])
+        choose_models(comparisons_of("gpt2", "t5-large"), ["x"])
 
 
 def test_without_the_usual_backends_all_are_shown() -> None:
@@ -180,7 +174,7 @@ def test_without_the_usual_backends_all_are_shown() -> None:
 
 
 def test_of_several_comparisons_of_a_workload_one_stands_for_all() -> None:
-    rows = of_name("gpt2")[0].rows
+    rows = comparisons_of("gpt2")[0].rows
     few = rows[rows["backend"] != "ortmodule_zero1"]
     later = rows.assign(started_at="2026-11-30T00:00:00Z")
     one = later[later["launch"] == 1]
