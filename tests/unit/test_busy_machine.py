@@ -138,10 +138,13 @@ def test_where_the_kernel_counts_nothing_nobody_waits() -> None:
     assert len(scan.seconds) == 1
 
 
-def test_every_launch_waits(tmp_path: Path) -> None:
-    scan = FakeScan([0.0])
-    Simulated(tmp_path, scan=scan, wait_s=60.0, launches=3)
-    assert scan.seconds == [1.0, 1.0, 1.0]
+def test_the_first_launch_waits_and_each_that_follows_a_disturbed_one(tmp_path: Path) -> None:
+    quiet, disturbed = FakeScan([0.0]), FakeScan([0.0])
+    Simulated(tmp_path / "quiet", scan=quiet, wait_s=60.0, launches=3)
+    assert quiet.seconds == [1.0]
+    others: dict[str, Script] = {"ortmodule": {"disturbed": {(1, 4): 0.5}}}
+    Simulated(tmp_path / "disturbed", others, scan=disturbed, wait_s=60.0, launches=3)
+    assert disturbed.seconds == [1.0, 0.3, 1.0], "launch 1, its disturbed block, launch 2; not launch 3"
 
 
 # What is said

@@ -49,6 +49,7 @@ class TimedLaunches(Stage):
         self._crowded_out: list[str] = []  # who ran out of memory beside others
         self._later = LaterLosses(shared)
         self._started = 0.0  # when the time began that `MOST_SECONDS` limits
+        self._might_be_busy = True  # the cores: unknown, or others disturbed the last launch
 
     def is_missing(self) -> bool:
         """Whether launches are missing, or the widest interval is still wider than was asked for."""
@@ -199,7 +200,8 @@ class TimedLaunches(Stage):
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.timer.competitors.clear()
         self.shared.timer.losses.clear()
-        self.shared.quiet.wait(where)
+        if self._might_be_busy:
+            self.shared.quiet.wait(where)
         order = alone = group_order(names, launch=launch.number)
         if self.shared.memory.in_turns:
             self._run_groups(names, launch, round_orders(names, launch=launch.number, rounds=rounds))
@@ -209,7 +211,9 @@ class TimedLaunches(Stage):
             self._run_groups([name], launch, [order] * rounds)
         made = self.shared.ledger.records.items()
         records = {name: record for (number, name), record in made if number == launch.number}
-        for line in describe_repeats(records, self.shared.timer.competitors):
+        repeats = describe_repeats(records, self.shared.timer.competitors)
+        self._might_be_busy = bool(repeats)
+        for line in repeats:
             self.shared.bar.print_line(f"{where}: {line}")
         self._later.compare(launch)
 
