@@ -71,11 +71,6 @@ def test_answer_table_files_and_next_command_stand_in_this_order(capsys: pytest.
     )
 
 
-def test_what_there_is_nothing_to_say_of_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    print_closing("All is well.")
-    assert capsys.readouterr().out == "\nAll is well.\n"
-
-
 def test_many_files_are_counted_and_a_long_answer_is_broken_between_words(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -172,23 +167,6 @@ def test_what_other_processes_disturbed_is_measured_until_two_thirds_may_count(
     )
     other = measured.rows.assign(status="invalid", invalid_because=OWN_THREADS)
     assert suggest(replace(measured, rows=other), CSV, compose()) == ("", ""), "the table says what to change"
-
-
-@pytest.mark.parametrize(
-    ("overrides", "command"),
-    [
-        (
-            ("model=gpt2", "measure=quick", "measure.launches=1", "resume=false"),
-            "model=gpt2 measure=quick measure.launches=6 resume=true",
-        ),
-        (("measure=thorough", "seed=1"), "measure=thorough seed=1 measure.launches=6 resume=true"),
-        (("results_dir=/tmp/a", "study=x"), "study=x measure.launches=6 resume=true results_dir=/tmp/a"),
-    ],
-)
-def test_more_launches_are_written_from_the_overrides(overrides: tuple[str, ...], command: str) -> None:
-    undecided = compared("gpt2", {"pytorch": 2.0, "ortmodule": UNDECIDED})
-    line = suggest(undecided, CSV, compose(overrides))[0]
-    assert line == f'{MAKE} ARGS="{command}"'
 
 
 @pytest.mark.parametrize(

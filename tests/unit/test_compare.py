@@ -26,8 +26,6 @@ from tests.support.factories import (
 )
 from tests.support.result_files import table_of_records, write_records, write_rows
 
-ROOT = Path(__file__).parents[2]
-
 TOLERANCES = {"throughput": 0.02, "speedup": 0.02, "memory": 0.05}
 
 Compare = Callable[..., tuple[int, str, str]]
@@ -259,16 +257,6 @@ def test_rows_that_are_missing_are_said(pair: Compare, tmp_path: Path, name: str
     found = named_differences(csv_files.read(tmp_path / "base.csv"), csv_files.read(tmp_path / "new.csv"))
     known = "measured: 3 launches, 15 rounds; now "
     assert f"{known}{words} (other settings, interrupted, or rows were deleted)" in found
-
-
-def test_markdown_holds_the_same_for_a_pull_request(pair: Compare) -> None:
-    status, output, _ = pair(two_backends(seed=1), two_backends(seed=2, ort=1.5 * 1.1), "--markdown")
-    assert status == 1
-    rows = [words for words in output.splitlines() if words.startswith("|")]
-    assert rows[0].startswith("| backend | base samples/s | new samples/s |")
-    assert rows[3].startswith("| ortmodule | 106.")
-    assert rows[3].endswith("| slower REGRESSION: throughput, speedup |")
-    assert "- nothing differs in the environment" in output
 
 
 @pytest.mark.parametrize(

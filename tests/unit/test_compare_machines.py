@@ -77,13 +77,6 @@ def test_a_planted_regression_is_shown_alone(checkout: Path, capsys: pytest.Capt
     assert FULL_PATH not in output
 
 
-def test_nothing_has_changed_is_one_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    output = capsys.readouterr()
-    assert output.out.startswith("Nothing has changed: ")
-    assert (output.out.count("\n"), output.err) == (1, "")
-
-
 def put_on_host(path: Path, host: str | None, **slower: float) -> None:
     """Let a results file say on which host it was measured, with backends that are so much slower there."""
     if not path.exists():

@@ -83,13 +83,6 @@ def test_results_of_which_no_two_belong_together_are_one_sentence(
     )
 
 
-def test_a_folder_without_results_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_records(tmp_path / "old" / "a.csv", two_backends())
-    (tmp_path / "new").mkdir()
-    assert main([str(tmp_path / "old"), str(tmp_path / "new")]) == 2
-    assert "holds no results file" in capsys.readouterr().err
-
-
 # The working tree against its last commit
 
 
@@ -147,19 +140,6 @@ def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
     assert "faster" in line_of(capsys.readouterr().out, "ortmodule")
 
 
-def test_a_file_that_is_gone_is_one_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for place in (A, B):
-        write_results(place, two_backends())
-    commit()
-    (checkout / "results" / f"{B}.csv").unlink()
-    assert main([]) == 0
-    assert capsys.readouterr().out.splitlines()[1:4] == [
-        "1 file is gone; 1 file is as in HEAD.",
-        "",
-        f"{B} is gone: only HEAD has it",
-    ]
-
-
 def test_a_machines_folder_and_a_file_in_it_are_found_in_a_revision(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,14 +175,6 @@ def test_without_git_two_files_have_to_be_named(
     monkeypatch.setenv("PATH", str(checkout))
     assert main([]) == 2
     assert "git is not installed; install it, or name two files" in capsys.readouterr().err
-
-
-def test_before_the_first_commit_everything_is_new(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_results(A, two_backends())
-    assert main([]) == 0
-    assert f"{A} is new" in capsys.readouterr().out
 
 
 def test_outside_a_checkout_the_sentence_names_the_way_out(

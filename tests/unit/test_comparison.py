@@ -16,7 +16,6 @@ from bench.errors import UserError
 from bench.launch.messages import TimeBlock
 from bench.measure import comparison as coordinator
 from bench.measure.comparison import Comparison
-from bench.measure.groups.blocks import mean_of_known
 from bench.measure.plan import preflight
 from bench.measure.plan.cores import leaving_the_ranks_cores
 from bench.measure.plan.plans import timed
@@ -102,21 +101,6 @@ def test_a_group_that_fails_leaves_a_row_and_the_others_go_on(tmp_path: Path) ->
     assert len([row for row in run.of("ortmodule") if row["launch"] == "2"]) == 3
     assert len(run.of("pytorch")) == len(run.of("ortmodule_zero1")) == 6
     assert run.failures == ["ortmodule, launch 1/2: oom: out of memory, they say"]
-
-
-@pytest.mark.parametrize("place", [".", "elsewhere"])
-def test_a_log_is_named_as_it_is_found_from_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    run = Simulated(tmp_path, {"ortmodule": {"fails": {("first_step", 1, 1): ("oom", "no memory", "")}}})
-    log = run.comparison.shared.output.folder / "launch-1" / "ortmodule" / "log.txt"
-    log.touch()
-    (tmp_path / place).mkdir(exist_ok=True)
-    monkeypatch.chdir(tmp_path / place)
-    named = log.relative_to(tmp_path) if place == "." else log
-    assert run.comparison.shared.failures.failure_lines() == [
-        f"ortmodule, launch 1/2: oom: no memory (log: {named})"
-    ]
 
 
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
@@ -408,13 +392,6 @@ def test_a_contaminated_block_stays_and_is_measured_again_at_once(tmp_path: Path
     assert run.failures == []
 
 
-def test_a_block_that_skipped_steps_is_measured_again(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"ortmodule": {"skipped": {(1, 4): 2}}})
-    second = [row for row in run.of("ortmodule") if (row["launch"], row["round"]) == ("1", "2")]
-    assert [(row["status"], row["skipped_steps"]) for row in second] == [("invalid", "2"), ("ok", "")]
-    assert second[0]["message"].startswith(f"skipped 2 of {second[0]['steps']} optimizer steps")
-
-
 def test_a_block_is_not_measured_again_for_ever(tmp_path: Path) -> None:
     run = Simulated(tmp_path, {"ortmodule": {"cpu_share": 1.5}})
     rows = run.of("ortmodule")
@@ -571,11 +548,6 @@ def test_another_reference_than_pytorch_is_named_before_anything_is_measured(tmp
     assert without.printed[0] == f"{words}, since pytorch is not among the backends"
     assert Resumable(tmp_path / "beside", reference="ortmodule").printed[0] == words
     assert not any(words in line for line in Resumable(tmp_path / "usual").printed)
-
-
-def test_samples_without_positions_have_no_padding_share() -> None:
-    assert mean_of_known([0.2, 0.4]) == pytest.approx(0.3)
-    assert mean_of_known([None, None]) is None
 
 
 def test_that_a_driver_will_compile_for_minutes_is_said_unless_it_has(

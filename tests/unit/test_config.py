@@ -186,11 +186,6 @@ def test_the_processor_is_that_of_the_pretrained_model_unless_set() -> None:
     assert config.data.processor == "their/model"
 
 
-@pytest.mark.parametrize("precision", shipped("precision"))
-def test_every_precision_composes_on_a_gpu(precision: str) -> None:
-    assert compose(["device=cuda", f"precision={precision}"]).precision.name == precision
-
-
 @pytest.mark.parametrize(
     ("stack", "capabilities", "precision"),
     [
@@ -261,27 +256,6 @@ def test_pytorch_at_its_best_leaves_its_attention_to_the_rank_unless_the_user_ch
     assert config.attention_of("pytorch_sdpa") == "sdpa"  # asked for by name: refused where it is not there
 
 
-def test_the_backends_keep_the_order_of_the_command_line() -> None:
-    config = compose(["backend=[ortmodule,pytorch_zero1,pytorch]"])
-    assert list(config.backends) == ["ortmodule", "pytorch_zero1", "pytorch"]
-
-
-@pytest.mark.parametrize(
-    ("measure", "sizes"),
-    [("quick", (4, 16, 4)), ("default", (4, 8, 8)), ("thorough", (8, 16, 20))],
-)
-def test_the_measures_differ_in_their_lengths_and_in_what_a_first_look_leaves_out(
-    measure: str, sizes: tuple[int, int, int]
-) -> None:
-    found = compose([f"measure={measure}"]).measure
-    assert (found.launches, found.rounds, found.parity_steps) == sizes
-    (found.launches, found.rounds, found.parity_steps) = (4, 8, 8)
-    found.name, found.block_seconds = "default", 0.6
-    expected = compose(["measure=default"]).measure
-    expected.explain = measure != "quick"  # a first look has no time for it
-    assert found == expected
-
-
 CONVERGE = ["measure=converge", "data=python_docs", "model=bert-tiny"]
 
 
@@ -346,16 +320,6 @@ def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) ->
     config = compose()
     assert config.device == Device(type="cuda", world_size=4, threads=4, hold_threads=True, allocator="tuned")
     assert config.model.name == "bert-large"
-
-
-def test_the_default_model_follows_the_chosen_device(machine: None) -> None:
-    assert compose(["device=cpu"]).model.name == "bert-mini"
-    assert compose(["device=cpu", "model=gpt2"]).model.name == "gpt2"
-
-
-def test_a_choice_on_the_command_line_stands_above_the_experiment(machine: None) -> None:
-    config = compose(["experiment=blog", "model=gpt2", "measure.rounds=3"])
-    assert (config.model.name, config.measure.rounds, config.precision.name) == ("gpt2", 3, "tf32")
 
 
 def test_a_single_core_runs_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,13 +118,3 @@ def test_only_a_folder_s_own_files_are_results(saved: Path) -> None:
     matrix.mkdir()
     (matrix / "support.csv").write_text("model\n")
     assert [path.stem for path in csv_files.list_files(saved.parent)] == ["bert-tiny-cpux2"]
-
-
-def test_a_contaminated_block_and_the_one_measured_again_are_both_kept(tmp_path: Path) -> None:
-    path = tmp_path / "again.csv"
-    spoilt = block(1, other_cpu_seconds=(1.0, 1.0))
-    write_records(path, [record(blocks=(spoilt, block(1, attempt=2)))])
-    table = csv_files.read(path)
-    assert list(table["attempt"]) == [1, 2]
-    assert list(table["status"]) == ["invalid", "ok"]
-    assert "other processes had 2.000 CPU seconds" in table["message"].iloc[0]

@@ -4,7 +4,7 @@ import pytest
 
 from bench.config import layers
 from bench.config.compose import compose
-from bench.config.sizes import read_shipped, resize
+from bench.config.sizes import resize
 from bench.errors import UserError
 from bench.statistics.table_values import model_label
 
@@ -88,8 +88,3 @@ def test_a_label_never_hides_what_was_left_out() -> None:
     assert model_label("bert-large", "changed", 24, 24) == "bert-large, changed"
     for size in ("pretrained", "random weights"):  # somebody's own, of which nothing was left out
         assert model_label("ck-gpt", size, 2, 2) == model_label("ck-gpt", size, None, None) == "ck-gpt"
-
-
-def test_a_user_s_model_called_own_is_not_the_shipped_file_of_that_name() -> None:
-    assert read_shipped("own") is None
-    assert read_shipped("bert-large") is not None

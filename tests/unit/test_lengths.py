@@ -33,8 +33,3 @@ def test_every_length_fits_and_none_is_empty(kind: str, seq_len: int) -> None:
     assert made.dtype == np.int64
     assert made.min() >= 1
     assert made.max() <= seq_len
-
-
-@pytest.mark.parametrize("kind", LENGTHS)
-def test_the_same_seed_gives_the_same_lengths(kind: str) -> None:
-    assert (drawn(kind, 64, 10) == drawn(kind, 64, 10)).all()

@@ -9,7 +9,6 @@ from bench import __main__ as program
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.plan import preflight
-from bench.measure.plan.preflight import check_packages
 from bench.setup import stacks
 
 INTERRUPTED = "interrupted; complete rounds are kept, and the same command with resume=true goes on.\n"
@@ -212,16 +211,6 @@ def test_flags_may_stand_anywhere(
     assert [config.seed for config in coordinator.configs] == seeds
 
 
-def test_flags_that_print_may_stand_anywhere(
-    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--cfg", "job", "seed=1", "--resolve", "micro_batch=2") == 0
-    printed = capfd.readouterr().out
-    assert "\nmicro_batch: 2\n" in printed
-    assert "\nseed: 1\n" in printed
-    assert coordinator.stems == []
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -317,19 +306,3 @@ def test_versions_that_are_not_pinned_are_named_and_measured(
     assert capfd.readouterr().err.splitlines() == [
         f"not the pinned versions of the {stack} stack: torch of {stack}" for stack in sorted({own, "modern"})
     ]
-
-
-def test_missing_packages_are_refused_before_anything_starts(
-    run: Run,
-    coordinator: FakeCoordinator,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(preflight, "check_packages", check_packages)
-    nothing = stacks.Installed("python", Path("env"), "3.11.7", {})
-    monkeypatch.setattr(stacks, "installed_here", lambda: nothing)
-    assert run() == 2
-    assert coordinator.stems == []
-    assert capfd.readouterr().err == (
-        "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.\n"
-    )

@@ -106,10 +106,6 @@ def test_a_hub_id_needs_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (config.model.name, config.model.architecture) == ("bert-base-uncased", None)
 
 
-def test_nothing_of_ones_own_is_refused() -> None:
-    assert refusal("model=own").startswith("model=own is a model of your own, and none is given")
-
-
 def test_every_end_of_a_class_names_a_task_that_there_is() -> None:
     tasks = {path.stem for path in (CONF.parent / "bench/worker/workload/tasks").glob("[!_]*.py")}
     assert {task.replace("-", "_") for task in own.HEADS.values()} <= tasks
@@ -215,12 +211,6 @@ def test_a_size_within_a_part_contradicts_too() -> None:
         "hidden_size": 64,
         "layer_norm_eps": 1e-5,
     }
-
-
-def test_a_part_of_what_is_null_is_refused() -> None:
-    assert refusal("model=bert-tiny", "model.lora.rank=4").startswith(
-        "the command line sets a part of what is null here, such as model.lora of most models, or "
-    )
 
 
 def test_a_mistyped_key_of_an_adapter_is_refused() -> None:

@@ -15,7 +15,7 @@ from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.pages.comparison import render_terminal
 from bench.report.render.markdown import escaped
 from bench.report.words import describe, formatting
-from tests.support.factories import block, comparison, failed, record, with_environment, workload
+from tests.support.factories import comparison, failed, record, with_environment, workload
 from tests.support.git import committed
 from tests.support.reports import (
     SECONDS,
@@ -23,55 +23,10 @@ from tests.support.reports import (
     page_of,
     printed,
     render_comparison,
-    save,
-    section_of,
 )
 from tests.support.result_files import table_of_records, write_records
 
-GOLDEN = """
-<details><summary>bert-tiny, 2 ranks, 2 × accumulated, as installed</summary>
-
-| backend | what runs | samples/s | speed-up [95 %] | verdict | host peak MiB/rank | \
-optimizer state MiB/rank | set-up s | first step s | break-even steps | loss difference | status |
-| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
-| pytorch | eager + adamw + ddp | 80.00 | 1.000× | reference | 500.0 | 0.002 | 4.00 | 1.00 | – | 0 | ok |
-| ortmodule | ortmodule + adamw_fused + ddp | 100.0 | 1.250× [1.250, 1.250] | faster | 500.0 | \
-0.002 | 4.00 | 28.0 | 675 | 1e-06 | ok |
-| ortmodule_zero1 | ortmodule + adamw_fused + zero1 | – | unsupported | – | – | – | – | – | – | – | \
-unsupported |
-
-- ortmodule_zero1: unsupported: no kernel for \\| or \\`x\\`, &lt;b&gt; on two lines
-
-- bert-tiny (masked-lm), 4,416,698 parameters, batch 4 × accumulation 2 × 2 ranks = 16, \
-length 128, padding share 0.25, fp32, eager attention
-- Example CPU (family 7, model 3), 2 cores, 2 ranks, as installed
-- deepspeed 0.16.9, onnxruntime-training-cpu 1.19.2, torch 2.6.0, transformers 4.49.0, stack ort, \
-commit 0123456789ab, 2026-11-20
-- made by: make bench
-- 2 launches × 1 round. Peak memory is that of the timed blocks.
-- results file: bench/bert-tiny-cpux2.csv
-
-"""
-
-
 # The page
-
-
-def test_the_section_holds_exactly_this_table_and_caption(tmp_path: Path) -> None:
-    save(tmp_path, golden_records())
-    render_report(tmp_path / "results", tmp_path / "reports")
-    page = (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")
-    assert section_of(page, "bert-tiny-cpux2") == GOLDEN
-
-
-def test_plain_adamw_is_named_with_how_it_updates() -> None:
-    proved = [
-        dataclasses.replace(one, proof={"optimizer": {"implementation": "for-loop"}})
-        for one in golden_records()
-    ]
-    page = page_of(proved)
-    assert "| pytorch | eager + adamw (for-loop) + ddp |" in page
-    assert "| ortmodule | ortmodule + adamw_fused + ddp |" in page
 
 
 def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
@@ -87,22 +42,6 @@ def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
     page = render_comparison(ReportedComparison(stem="x", rows=rows))
     assert "| device peak MiB |" in page
     assert page.count(" | 700.0 | ") == 2
-
-
-def test_a_bare_environment_is_tolerated() -> None:
-    page = page_of(comparison(SECONDS, environment={}))
-    assert "- CPU, 2 ranks, as installed" in page
-    assert "- stack ort, commit 0123456789ab, 2026-11-20" in page
-
-
-def test_a_commit_is_shortened_and_stays_marked_as_dirty() -> None:
-    rows = table_of_records(comparison(SECONDS, git_commit="0123456789abcdef0123-dirty"))
-    assert "commit 0123456789ab-dirty" in describe.versions(rows)
-
-
-def test_launches_of_unequal_length_are_counted_in_all() -> None:
-    rows = table_of_records(comparison({"pytorch": [[2.0, 2.0], [2.0]]}))
-    assert describe.extent(rows) == "2 launches, 3 rounds in all"
 
 
 @pytest.mark.parametrize(
@@ -165,12 +104,6 @@ def test_energy_is_shown_where_there_is_a_gpu() -> None:
 )
 def test_a_figure_has_about_four_digits_and_a_missing_one_a_dash(value: float | None, shown: str) -> None:
     assert formatting.number(value) == shown
-
-
-def test_blocks_that_were_left_out_are_mentioned_below_the_table() -> None:
-    blocks = tuple(block(n, cpu_seconds=(9.0 if n == 1 else 2.0, 2.0)) for n in range(1, 5))
-    page = page_of([record(blocks=blocks)])
-    assert "- pytorch: 1 of 4 blocks invalid and left out" in page
 
 
 def test_a_memory_limit_tells_comparisons_at_equal_batch_apart() -> None:

@@ -216,13 +216,6 @@ def test_parity_alone_is_made_again_as_a_whole_where_a_backend_broke(tmp_path: P
     assert [row["status"] for row in again.rows] == ["untimed"] * 3
 
 
-def test_a_reference_that_diverged_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
-    before = Resumable(tmp_path, {"pytorch": {"loss": float("nan")}})
-    run = Resumable(tmp_path, resume=True)
-    assert run.groups == []
-    assert run.rows == before.rows
-
-
 @pytest.mark.parametrize(
     ("settings", "differing"),
     [

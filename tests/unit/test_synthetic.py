@@ -181,25 +181,6 @@ def test_an_answer_is_a_span_of_real_tokens() -> None:
         assert (ends < batch["attention_mask"].sum(axis=1)).all()
 
 
-@pytest.mark.parametrize(("size", "height", "width"), [(12, 12, 12), ((8, 16), 8, 16)])
-def test_pictures_are_float32_of_the_models_size(size: Any, height: int, width: int) -> None:
-    for batch in made("image-classification", image_size=size):
-        assert batch["pixel_values"].shape == (8, 3, height, width)
-        assert batch["pixel_values"].dtype == np.float32
-
-
-def test_speech_has_two_frames_for_each_position_of_the_encoder() -> None:
-    for batch in made("speech-recognition"):
-        assert batch["input_features"].shape == (8, 4, 20)
-        assert batch["input_features"].dtype == np.float32
-        assert batch["labels"].shape == (8, 64)
-
-
-def test_every_row_has_a_label() -> None:
-    for batch in made():
-        assert ((batch["labels"] != IGNORED).sum(axis=1) >= 1).all()
-
-
 def test_about_fifteen_percent_of_the_real_tokens_are_predicted() -> None:
     batches = made()
     predicted = sum(int((batch["labels"] != IGNORED).sum()) for batch in batches)
