@@ -83,11 +83,17 @@ def quiet_cores(scan: FakeScan, wait_s: float) -> tuple[QuietCores, list[str]]:
     return QuietCores(2, wait_s, scan, bar), bar.printed
 
 
-def test_quiet_cores_are_looked_at_once_and_nothing_is_said() -> None:
-    scan = FakeScan([0.09])  # of 2 core seconds 0.1 may be taken
-    quiet, printed = quiet_cores(scan, 60)
+@pytest.mark.parametrize(
+    ("taken", "wait_s", "looks"),
+    [(0.09, 60, 1), (None, 60, 1), (0.8, 0, 0)],  # of 2 core seconds 0.1 may be taken
+)
+def test_where_cores_are_quiet_or_nobody_can_tell_or_is_to_wait_nothing_is_said(
+    taken: float | None, wait_s: float, looks: int
+) -> None:
+    scan = FakeScan([taken])
+    quiet, printed = quiet_cores(scan, wait_s)
     quiet.wait("launch 1/4")
-    assert (scan.seconds, printed) == ([1.0], [])
+    assert (len(scan.seconds), printed) == (looks, [])
 
 
 def test_it_waits_until_others_are_done() -> None:
@@ -111,13 +117,6 @@ def test_it_goes_on_when_the_time_of_all_launches_together_is_used_up() -> None:
     )
     quiet.wait("launch 3/4")
     assert len(scan.seconds) == 6
-
-
-def test_zero_seconds_neither_look_nor_wait() -> None:
-    scan = FakeScan([0.8])
-    quiet, printed = quiet_cores(scan, 0)
-    quiet.wait("launch 1/4")
-    assert (scan.seconds, printed) == ([], [])
 
 
 def test_every_launch_waits(tmp_path: Path) -> None:

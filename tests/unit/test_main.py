@@ -150,11 +150,6 @@ def test_a_sweep_with_a_mistake_starts_nothing(
             "device.world_size=2 and device.threads=2 need 4 cores, but this process has 2; "
             "set device.threads=1.",
         ),
-        (
-            "seed=1,2",
-            "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list, "
-            "or 'key=\"a,b\"' for a text.",
-        ),
     ],
 )
 def test_a_mistake_ends_with_2_and_one_sentence(

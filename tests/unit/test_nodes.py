@@ -37,15 +37,8 @@ SECRET = "a secret of sixteen or more"
 
 
 def a_device(**changes: Any) -> Device:
-    figures: dict[str, Any] = {
-        "type": "cpu",
-        "world_size": 2,
-        "threads": 1,
-        "hold_threads": True,
-        "allocator": "tuned",
-        "nnodes": 2,
-        "rdzv_endpoint": "127.0.0.1:29400",
-    }
+    figures: dict[str, Any] = {"type": "cpu", "world_size": 2, "threads": 1, "hold_threads": True}
+    figures |= {"allocator": "tuned", "nnodes": 2, "rdzv_endpoint": "127.0.0.1:29400"}
     return Device(**figures | changes)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.config.choices import TASKS, WITHOUT_LENGTH
+from bench.config.choices import LENGTHS, TASKS, WITHOUT_LENGTH
 from bench.config.data import Data
 from bench.errors import LaunchFailed
 from bench.worker.workload import tasks
-from bench.worker.workload.synthetic import padding_share, synthetic
+from bench.worker.workload.synthetic import draw_lengths, padding_share, synthetic
 from bench.worker.workload.tasks import IGNORED, Arrays
 
 TOKENS = tuple(task for task in TASKS if task not in WITHOUT_LENGTH and "speech" not in task)
@@ -202,3 +202,17 @@ def test_the_padding_share_counts_padded_positions_where_there_are_any() -> None
     mask = np.array([[1, 1, 0, 0], [1, 1, 1, 0]])
     assert padding_share([{"attention_mask": mask}]) == 3 / 8
     assert padding_share(made(lengths="full")) == 0
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+@pytest.mark.parametrize("seq_len", [8, 16, 512])
+def test_every_length_fits_none_is_empty_and_the_padding_is_the_one_that_is_documented(
+    kind: str, seq_len: int
+) -> None:
+    data, random = Data(name="synthetic", lengths=kind), np.random.default_rng(0)
+    drawn = draw_lengths(data, count=20_000, seq_len=seq_len, random=random)
+    assert drawn.dtype == np.int64
+    assert 1 <= drawn.min() <= drawn.max() <= seq_len
+    if seq_len == 512:
+        padding = {"full": 0.0, "uniform": 0.25}[kind]
+        assert 1 - drawn.mean() / seq_len == pytest.approx(padding, abs=0.02)

@@ -37,28 +37,6 @@ def test_a_backend_alone_has_no_answer_so_far(tmp_path: Path) -> None:
     assert not any(line.startswith("after launch") for line in run.printed)
 
 
-def test_on_a_terminal_the_table_stays_above_the_bar_and_gives_way_to_what_is_printed() -> None:
-    console = Console(force_terminal=True, width=100, color_system=None)
-    with console.capture() as shown, ProgressBar(console) as bar:
-        bar.show("after launch 1/4", {"ortmodule": "1.25×", "ortmodule_zero1": "oom"})
-        with bar.doing("block", "round 1"):
-            pass
-        with bar.hidden():
-            console.print("the verdict")
-        with bar.doing("profile", "round 2"):
-            pass
-        bar.show("after launch 2/4", {"ortmodule": "1.26×"})
-    drawn = shown.get()
-    after = drawn.split("the verdict")[1]
-    assert drawn.index("1.25×") < drawn.index("round 1") < drawn.index("the verdict")
-    assert "1.26×" in after
-    assert "oom" not in after
-    assert after.index("round 2") < after.index("1.26×")
-    up = "\x1b[1A"
-    assert up in drawn, "what the bar had drawn is erased"
-    assert up not in after[: after.index("round 2")], "and nothing of the verdict"
-
-
 # How long it takes
 
 

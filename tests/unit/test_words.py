@@ -100,23 +100,6 @@ def test_every_docstring_says_by_itself_what_a_thing_is() -> None:
     assert in_files((path, riddles(parsed(path))) for path in MODULES) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "missing"),
-    [
-        ("see bench.config.naming and bench/config/naming.py", []),
-        ("bench.config.naming.file_stem", []),
-        (
-            "bench.config.nothing, bench.config.naming.no_such_name",
-            ["bench.config.nothing", "bench.config.naming.no_such_name"],
-        ),
-        ("bench/config/nothing.py", ["bench/config/nothing.py"]),
-        ("a resolver, bench.default_model", []),
-    ],
-)
-def test_a_name_of_nothing_is_found(text: str, missing: list[str]) -> None:
-    assert missing_names(text) == missing
-
-
 def test_what_the_code_s_text_names_is_there() -> None:
     texts = [path for path in TEXTS if path.suffix in (".py", ".yaml")]
     assert in_files((path, missing_names(path.read_text(encoding="utf-8"))) for path in texts) == []
@@ -129,15 +112,3 @@ def test_no_module_is_too_long_to_be_read_at_once() -> None:
 def test_large_packages_have_a_short_readme() -> None:
     folders = sorted({path.parent for path in MODULES})
     assert in_files((folder, readme_faults(folder)) for folder in folders) == []
-
-
-def test_a_riddle_would_be_seen() -> None:
-    for source in (
-        '"""Of a thing."""',
-        'class A:\n    """\n  As a thing."""',
-        'async def f():\n    """The same thing."""',
-        'class A:\n    def f(self):\n        """Such as a thing."""',
-        'class A:\n    x: int\n    """That a thing."""',
-    ):
-        assert len(riddles(ast.parse(source))) == 1, source
-    assert riddles(ast.parse('"""Offers a thing."""\nprint(1)\n"""Of no docstring."""')) == []
