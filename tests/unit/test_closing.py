@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.closing import WIDTH, print_closing, run_command, this_python
+from bench.closing import print_closing, run_command, this_python
 from bench.compare.__main__ import ComparedPair, ComparedSources
 from bench.compare.changes import BackendChange
 from bench.compare.sources import Pairing, Source
@@ -69,17 +69,6 @@ def test_answer_table_files_and_next_command_stand_in_this_order(capsys: pytest.
         "\nAll is well.\n\na | b\n1 | 2\n\n"
         "files: results/a.csv\n       reports/a.md\nnext:  make report  # a page of it\n"
     )
-
-
-def test_many_files_are_counted_and_a_long_answer_is_broken_between_words(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    print_closing("word " * 60, files=[Path(f"{number}.md") for number in range(9)])
-    printed = capsys.readouterr().out
-    assert "       3.md\n       and 5 more\n" in printed
-    assert "4.md" not in printed
-    assert max(map(len, printed.splitlines())) <= WIDTH
-    assert printed.split().count("word") == 60
 
 
 def test_names_from_files_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,16 +22,12 @@ FULL_PATH = f"{STEM}-blas-full-f41f"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(empty_checkout: Path) -> Path:
     """The present folder: a git checkout with the results of BERT-Mini that are committed here."""
-    copy_committed(tmp_path, "results/*/bench/bert-mini-cpux2*.csv", "results/*/machine.json")
-    monkeypatch.chdir(tmp_path)
-    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.delenv(variable, raising=False)
-    git("init")
+    copy_committed(empty_checkout, "results/*/bench/bert-mini-cpux2*.csv", "results/*/machine.json")
     git("add", ".")
     git("commit", "-m", "measured")
-    return tmp_path / "results"
+    return empty_checkout / "results"
 
 
 def slow_down(path: Path, backend: str, by: float) -> None:

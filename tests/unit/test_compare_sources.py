@@ -86,23 +86,13 @@ def test_results_of_which_no_two_belong_together_are_one_sentence(
 # The working tree against its last commit
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The present folder: a git checkout without a commit."""
-    monkeypatch.chdir(tmp_path)
-    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.delenv(variable, raising=False)
-    git("init")
-    return tmp_path
-
-
 def commit() -> None:
     git("add", ".")
     git("commit", "-m", "measured")
 
 
 def test_only_what_differs_from_the_last_commit_is_compared(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_results(A, two_backends(seed=1))
     write_results(B, two_backends(seed=1))
@@ -128,7 +118,7 @@ def test_only_what_differs_from_the_last_commit_is_compared(
 
 
 def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed, ort in ((1, 1.5), (2, 1.8)):
         write_results(A, two_backends(seed=seed, ort=ort))
@@ -141,7 +131,7 @@ def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
 
 
 def test_a_machines_folder_and_a_file_in_it_are_found_in_a_revision(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for machine in ("one", "two"):
         write_results(f"{machine}/bench/a", two_backends(seed=1))
@@ -156,12 +146,12 @@ def test_a_machines_folder_and_a_file_in_it_are_found_in_a_revision(
 
 
 def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for place in (A, B):
         write_results(place, two_backends(seed=1))
     commit()
-    (checkout / "results" / f"{A}.csv").write_text("half")
+    (empty_checkout / "results" / f"{A}.csv").write_text("half")
     write_results(B, two_backends(seed=2))
     assert main([]) == 2
     output = capsys.readouterr()
@@ -170,9 +160,9 @@ def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
 
 
 def test_without_git_two_files_have_to_be_named(
-    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(checkout))
+    monkeypatch.setenv("PATH", str(empty_checkout))
     assert main([]) == 2
     assert "git is not installed; install it, or name two files" in capsys.readouterr().err
 

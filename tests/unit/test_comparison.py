@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ from bench.report.content.notes import backend_notes
 from bench.results import csv_files
 from bench.setup import stacks
 from bench.statistics.summary import widest_half_width
-from tests.support.comparisons import Resumable, Simulated
+from tests.support.comparisons import Simulated
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, starter
 
@@ -518,25 +517,6 @@ def test_a_comparison_leaves_csv_table_and_figure_and_names_the_failures(
     assert block.lstrip().startswith("As fast as pytorch: ortmodule_zero1 1.00× [1.000, 1.000]; without a ")
     assert block.index("samples/s") < block.index(f"files: {tmp_path}/results/m-cpux2.csv\n")
     assert "index.html#m-cpux2\n" in block
-
-
-def test_another_reference_than_pytorch_is_named_before_anything_is_measured(tmp_path: Path) -> None:
-    backends = {name: one for name, one in a_config(tmp_path).backends.items() if name != "pytorch"}
-    without = Resumable(tmp_path / "without", reference="ortmodule", backends=backends)
-    words = "speed-ups are over ortmodule"
-    assert without.printed[0] == f"{words}, since pytorch is not among the backends"
-    assert Resumable(tmp_path / "beside", reference="ortmodule").printed[0] == words
-    assert not any(words in line for line in Resumable(tmp_path / "usual").printed)
-
-
-def test_that_a_driver_will_compile_for_minutes_is_said_unless_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(coordinator, "describe_first_use", lambda gpus: "it takes minutes")
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert "it takes minutes" in Simulated(tmp_path / "first").printed
-    (tmp_path / "cuda-cache").mkdir()
-    assert "it takes minutes" not in Simulated(tmp_path / "second").printed
 
 
 @pytest.mark.parametrize(

@@ -510,6 +510,7 @@ REFUSED = [
         "backend=[pytorch,ortmodule] backends.other.engine=eager",
         "backends.other is not among the chosen backends (pytorch, ortmodule); add other to backend=[…].",
     ),
+    ("model=llama-2-7b ++model.lora.rnak=4", "model.lora has rank, alpha, dropout, modules."),
     # wrong types
     ("seed=abc", "seed must be a whole number, not abc."),
     ("measure.rounds=2.5", "measure.rounds must be a whole number, not 2.5."),

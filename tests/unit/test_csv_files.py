@@ -13,13 +13,6 @@ from tests.support.factories import block, comparison, failed, record, workload
 from tests.support.result_files import table_of_records, write_records, write_rows
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    path = tmp_path / "bert-tiny-cpux2.csv"
-    write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
-    return path
-
-
 def test_the_file_has_one_header_unix_line_ends_and_blanks_for_what_is_missing(saved: Path) -> None:
     content = saved.read_bytes()
     assert b"\r" not in content

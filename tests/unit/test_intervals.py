@@ -35,12 +35,6 @@ def test_three_launches_give_a_t_interval_over_their_means_with_two_degrees_of_f
     assert (found.launches, found.rounds, found.note) == (3, 6, "")
 
 
-def test_two_launches_give_an_interval_with_one_degree_of_freedom() -> None:
-    found = estimate({(1, 1): 0.1, (2, 1): 0.3})
-    half = T[1] * math.sqrt(0.02 / 2)
-    assert (found.low, found.high) == pytest.approx((math.exp(0.2 - half), math.exp(0.2 + half)))
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

@@ -100,12 +100,30 @@ def test_a_choice_in_a_folder_of_the_user_s_is_measured_with_the_path_to_it(
     assert config.measure.launches == 7
 
 
-def test_launches_that_were_not_ok_are_listed_and_end_with_1(
-    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
+def refuse(config: Config) -> list[str]:
+    raise UserError("not today.")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "said"),
+    [
+        (lambda config: ["x: ortmodule, launch 2: oom: no memory left"], 1, "x: ortmodule, launch 2: oom: "),
+        (refuse, 2, "not today.\n"),
+    ],
+)
+def test_launches_that_were_not_ok_and_a_refusal_while_measuring_are_a_line_and_the_status(
+    run: Run,
+    coordinator: FakeCoordinator,
+    capfd: pytest.CaptureFixture[str],
+    behaviour: Behaviour,
+    status: int,
+    said: str,
 ) -> None:
-    coordinator.behaviour = lambda config: ["x: ortmodule, launch 2: oom: no memory left"]
-    assert run() == 1
-    assert capfd.readouterr().err == "x: ortmodule, launch 2: oom: no memory left\n"
+    coordinator.behaviour = behaviour
+    assert run() == status
+    printed = capfd.readouterr()
+    assert printed.err.startswith(said)
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
 @pytest.mark.slow
@@ -228,17 +246,6 @@ def test_a_wrong_flag_is_one_sentence(
     assert printed.err.startswith(sentence)
     assert printed.err.count("\n") == 1
     assert coordinator.stems == []
-
-
-def test_a_refusal_while_measuring_is_one_sentence_too(
-    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(config: Config) -> list[str]:
-        raise UserError("not today.")
-
-    coordinator.behaviour = refuse
-    assert run() == 2
-    assert capfd.readouterr() == ("", "not today.\n")
 
 
 def test_an_error_of_ours_keeps_its_traceback_and_the_sweep_goes_on(

@@ -213,12 +213,6 @@ def test_a_size_within_a_part_contradicts_too() -> None:
     }
 
 
-def test_a_mistyped_key_of_an_adapter_is_refused() -> None:
-    assert refusal("model=llama-2-7b", "++model.lora.rnak=4") == (
-        "model.lora.rnak is not a key of the configuration; model.lora has rank, alpha, dropout, modules."
-    )
-
-
 def test_another_number_of_labels_replaces_their_names() -> None:
     assert own.merge({"id2label": {"0": "a"}, "label2id": {"a": 0}}, {"num_labels": 3}) == {"num_labels": 3}
 

@@ -125,11 +125,6 @@ def test_code_that_is_changed_and_keeps_its_time_and_size_is_the_code_that_runs(
     assert seen == [0, 0, 2, 3], "the second is what Python itself would take: bytecode of before"
 
 
-@pytest.mark.parametrize("name", ["net.py", "net"])
-def test_every_spelling_measures_what_a_file_imports(name: str) -> None:
-    assert [*hash_code(f"{name}:Net")] == ["net.py", "parts.py"]
-
-
 def test_relative_imports_and_those_through_folders_without_init_are_followed() -> None:
     Path("net.py").write_text("def f():\n    from sub import net\n")
     Path("sub/net.py").write_text("from .deep.other import Name\nfrom .. import unused\n")

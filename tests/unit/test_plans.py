@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bench.config import identity
 from bench.config.choices import LOSS_TOLERANCE
 from bench.config.compose import compose
 from bench.config.data import Data
@@ -24,23 +23,6 @@ pytestmark = pytest.mark.once
 
 def plan_of(config: Config) -> ComparisonPlan:
     return resolve(config, "m-cpux2", gpus=[], cores=[(0,), (1,)])
-
-
-def test_the_environment_of_a_stack_is_described_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stacks: list[str | None] = []
-    original = identity.collect_environment
-
-    def collect(config: Config, stack: str | None = None) -> dict[str, object]:
-        stacks.append(stack)
-        return original(config, stack)
-
-    monkeypatch.setattr(identity, "collect_environment", collect)
-    records = plan_of(a_config(tmp_path)).records
-    assert stacks == [None]
-    assert len({record.environment_hash for record in records.values()}) == 1
-    assert len(records) == 3
 
 
 def test_the_reference_comes_first_and_plans_cannot_be_changed(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.config.compose import compose
 from bench.report.build import render_report
 from bench.report.closing_words import print_rest, print_verdict
@@ -15,7 +14,7 @@ from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.report.pages.comparison import render_terminal
 from bench.report.render.markdown import escaped
 from bench.report.words import formatting
-from tests.support.factories import comparison, failed, record, with_environment, workload
+from tests.support.factories import comparison, failed, with_environment, workload
 from tests.support.git import committed
 from tests.support.reports import (
     SECONDS,
@@ -128,36 +127,15 @@ def test_the_terminal_table_fits_100_columns_and_keeps_every_figure_whole() -> N
         assert words in shown
 
 
-def test_the_terminal_shows_the_first_warnings_of_two_kinds_and_counts_the_others() -> None:
-    spread = [
-        SteadinessWarning(kind="spread", backend=backend, reason=f"blocks vary {share} %", remedy="end it")
-        for backend, share in (("pytorch", "8.2"), ("ortmodule", "12.0"))
-    ]
-    others = [
-        SteadinessWarning(kind=kind, backend="pytorch", reason="slow in 3 of 4 blocks", remedy="")
-        for kind in ("clock", "load")
-    ]
-    comparison = ReportedComparison(stem="x", rows=table_of_records([record()]))
-    comparison.__dict__["warnings"] = [*spread, *others]
-    console = Console(width=100, file=io.StringIO())
-    console.print(render_terminal(comparison))
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert [line.strip() for line in shown.splitlines() if "arning" in line] == [
-        "warning: pytorch: blocks vary 8.2 %; end it",
-        "warning: pytorch: slow in 3 of 4 blocks",
-        "the page has 2 more warnings",
-    ]
-
-
 MOST_LINES = 28
 """Of one screen: the answer, the table, two warnings, and why."""
 
 
-@pytest.mark.parametrize("file", map(str, committed("results/*/bench/*-cpux2.csv")))
+@pytest.mark.parametrize("path", committed("results/*/bench/*-cpux2.csv"), ids=str)
 def test_the_default_comparison_of_each_machine_fits_one_screen(
-    file: str, capsys: pytest.CaptureFixture[str]
+    path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown, path = read_comparison(Path(file)), Path(file)
+    shown = read_comparison(path)
     print_verdict(shown)
     print_rest(shown, [path, path], compose(), interrupted=False)
     assert len(capsys.readouterr().out.strip().splitlines()) <= MOST_LINES

@@ -109,17 +109,17 @@ def test_load_below_contamination_is_named_too(field: str, who: str) -> None:
     assert warning.reason == f"{who} had 3.0 % of the ranks' cores"
 
 
-def test_a_processor_that_slows_down_for_heat_is_named() -> None:
-    blocks = tuple(block(number, 2.0, cpu_throttles=(0, number % 2)) for number in range(1, 4))
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ([{"cpu_throttles": (0, n % 2)} for n in (1, 2, 3)], "throttled", "in 2 of 3 blocks"),
+        ([{"cpu_clock_mhz": (3100.0, mhz)} for mhz in (3000, 3000, 2800)], "clock", "in 1 of 3 blocks"),
+    ],
+)
+def test_a_processor_that_slows_down_is_named(changes: list[dict[str, Any]], kind: str, words: str) -> None:
+    blocks = tuple(block(number, 2.0, **each) for number, each in enumerate(changes, start=1))
     (warning,) = found([record(blocks=blocks)])
-    assert (warning.kind, "in 2 of 3 blocks" in warning.reason) == ("throttled", True)
-
-
-def test_a_processor_whose_clock_falls_is_named() -> None:
-    clocks = (3000.0, 3000.0, 2800.0)
-    blocks = tuple(block(n, 2.0, cpu_clock_mhz=(3100.0, clock)) for n, clock in enumerate(clocks, start=1))
-    (warning,) = found([record(blocks=blocks)])
-    assert (warning.kind, "in 1 of 3 blocks" in warning.reason) == ("clock", True)
+    assert (warning.kind, words in warning.reason) == (kind, True)
 
 
 def on_gpu(*samples: GpuSample, before: GpuSample) -> list[Record]:
