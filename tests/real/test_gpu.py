@@ -226,7 +226,8 @@ def _sleeping_block() -> dict[str, float]:
     from tests.support.configs import a_spec
 
     training, steps, cycles = _a_training(), 5, 10**8
-    training.feed = SimpleNamespace(waited=lambda: None, steps=lambda count: [[]] * count)
+    one_step = [{"input_ids": torch.ones(1, 1)}]
+    training.feed = SimpleNamespace(waited=lambda: None, steps=lambda count: [one_step] * count)
     training._skipped_before = 0
 
     def sleep(_: object) -> Any:

@@ -48,7 +48,6 @@ def simulate(
     *,
     until: float | None = None,
     centre: float = 0.0,
-    middle: Callable[[Floats], float] = intervals.midmean,
 ) -> Coverage:
     """Simulate so many comparisons, with the launches and rounds of a preset, or stopped at a half-width."""
     random = np.random.default_rng(20261121)
@@ -57,7 +56,7 @@ def simulate(
     for _ in range(comparisons):
         middles = np.empty(most)
         for launch in range(most):
-            middles[launch] = middle(draw(random, measure.rounds))
+            middles[launch] = intervals.midmean(draw(random, measure.rounds))
             sample = middles[: launch + 1]
             if len(sample) < measure.launches:
                 continue

@@ -1,6 +1,8 @@
 """What the kernel prints of three CPUs in /proc/cpuinfo, shortened to the lines that are read."""
 
-AMD = """\
+AMD = (
+    2
+    * """\
 processor\t: 0
 vendor_id\t: AuthenticAMD
 cpu family\t: 25
@@ -11,16 +13,8 @@ cpu MHz\t\t: 2445.430
 flags\t\t: fpu vme sse sse2 ssse3 fma sse4_1 sse4_2 avx f16c hypervisor bmi1 avx2 bmi2 vaes
 bugs\t\t: sysret_ss_attrs null_seg
 
-processor\t: 1
-vendor_id\t: AuthenticAMD
-cpu family\t: 25
-model\t\t: 1
-model name\t: AMD EPYC
-stepping\t: 1
-cpu MHz\t\t: 2450.121
-flags\t\t: fpu vme sse sse2 ssse3 fma sse4_1 sse4_2 avx f16c hypervisor bmi1 avx2 bmi2 vaes
-bugs\t\t: sysret_ss_attrs null_seg
 """
+)
 
 INTEL = """\
 processor\t: 0

@@ -44,32 +44,15 @@ class FakeNvml(types.ModuleType):
     class NVMLError(Exception):
         pass
 
-    class NVMLError_LibraryNotFound(NVMLError):
-        pass
-
-    class NVMLError_DriverNotLoaded(NVMLError):
-        pass
-
-    class NVMLError_LibRmVersionMismatch(NVMLError):
-        pass
-
-    class NVMLError_NotFound(NVMLError):
-        pass
-
-    class NVMLError_InvalidArgument(NVMLError):
-        pass
-
-    class NVMLError_NotSupported(NVMLError):
-        pass
-
-    class NVMLError_NoPermission(NVMLError):
-        pass
-
-    class NVMLError_FunctionNotFound(NVMLError):
-        pass
-
-    class NVMLError_GpuIsLost(NVMLError):
-        pass
+    NVMLError_LibraryNotFound = type("NVMLError_LibraryNotFound", (NVMLError,), {})
+    NVMLError_DriverNotLoaded = type("NVMLError_DriverNotLoaded", (NVMLError,), {})
+    NVMLError_LibRmVersionMismatch = type("NVMLError_LibRmVersionMismatch", (NVMLError,), {})
+    NVMLError_NotFound = type("NVMLError_NotFound", (NVMLError,), {})
+    NVMLError_InvalidArgument = type("NVMLError_InvalidArgument", (NVMLError,), {})
+    NVMLError_NotSupported = type("NVMLError_NotSupported", (NVMLError,), {})
+    NVMLError_NoPermission = type("NVMLError_NoPermission", (NVMLError,), {})
+    NVMLError_FunctionNotFound = type("NVMLError_FunctionNotFound", (NVMLError,), {})
+    NVMLError_GpuIsLost = type("NVMLError_GpuIsLost", (NVMLError,), {})
 
     def __init__(
         self, at_init: Exception | None = None, *, cards: Mapping[str, str] = MappingProxyType(CARDS)

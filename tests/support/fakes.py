@@ -74,12 +74,8 @@ class FakeTraining:
     imported_at = 0.0
     facts: dict[str, Any] = {  # noqa: RUF012
         **{"attention": "eager", "parameters": 1000, "trainable_parameters": 1000, "padding_share": 0.25},
-        **{
-            "host_runtime_bytes": 50 << 20,
-            "host_runtime_anonymous_bytes": 40 << 20,
-            "weights": "",
-            "library": "torch",
-        },
+        **{"host_runtime_bytes": 50 << 20, "host_runtime_anonymous_bytes": 40 << 20},
+        **{"weights": "", "library": "torch"},
     }
     absent: dict[str, str] = {"torch_peak_reserved_bytes": "a fake has none"}  # noqa: RUF012
 

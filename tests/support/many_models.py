@@ -1,10 +1,6 @@
-"""Results of many models that nobody measured, made of a recorded file: for drawings and tables.
-
-python -m tests.support.many_models FOLDER     writes the files, for the eyes of whoever draws them
-"""
+"""Results of many models that nobody measured, made of a recorded file: for drawings and tables."""
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -155,7 +151,3 @@ def _failed(rows: pd.DataFrame, status: str) -> list[dict[Any, Any]]:
     row = rows.iloc[0].to_dict()
     blank = dict.fromkeys([*MEASUREMENTS, "roofline_share", "host_peak_mib"])
     return [row | blank | {"status": status, "message": f"made up: it is {status}", "launch": 1}]
-
-
-if __name__ == "__main__":
-    print(*write(Path(sys.argv[1])), sep="\n")

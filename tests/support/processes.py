@@ -4,10 +4,17 @@ import time
 from pathlib import Path
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process has started or forked, and that it has not reaped."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def descendants(pid: int) -> list[int]:
     """Every process below `pid`, and itself."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(found for child in children for found in descendants(int(child)))]
+    return [pid, *(found for child in children(pid) for found in descendants(child))]
 
 
 def parent_of(pid: int) -> int:

@@ -14,6 +14,11 @@ from typing import Any
 import matplotlib.font_manager  # noqa: F401  # on a new machine it asks a program for the fonts
 import pytest
 
+from tests.support.factories import comparison
+from tests.support.fake_nvml import FakeNvml
+from tests.support.git import git
+from tests.support.result_files import write_records
+
 FRAMEWORKS = frozenset({"torch", "transformers", "datasets", "onnxruntime", "deepspeed"})
 STARTS = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"})
 """Python's own names of the events besides `subprocess.Popen`."""
@@ -74,3 +79,30 @@ def _nothing_heavy_was_imported() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _reports_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.report.build.ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    """A machine with three GPUs, of which nothing is hidden."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    module = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    return module
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A results file of two backends, with one launch of two rounds."""
+    path = tmp_path / "bert-tiny-cpux2.csv"
+    write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
+    return path
+
+
+@pytest.fixture
+def empty_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The present folder: a git checkout without a commit."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(variable, raising=False)
+    git("init")
+    return tmp_path

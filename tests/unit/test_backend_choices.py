@@ -6,7 +6,8 @@ from bench.config.compose import compose
 from bench.config.identity import measured_settings
 from bench.errors import UserError
 
-TEXTS = ("data=hf", "data.path=texts", "data.processor=words")
+WORKERS = "backend=[pytorch,pytorch_workers]"
+TEXTS = "data=hf data.path=texts data.processor=words"
 """A dataset, which need not be there for a backend to be refused."""
 
 
@@ -20,29 +21,22 @@ def test_a_backend_that_leaves_all_to_its_comparison_is_the_same_as_before_it_co
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
+        (WORKERS, "workers has no effect with data=synthetic, whose batches lie ready"),
+        (f"{WORKERS} {TEXTS} backends.pytorch_workers.workers=-1", "must be at least 0"),
         (
-            ["backend=[pytorch,pytorch_workers]"],
-            "workers has no effect with data=synthetic, whose batches lie ready",
+            f"backend=[pytorch,pytorch_unpinned] {TEXTS}",
+            "pinned_memory is of batches that a GPU reads",
         ),
-        (
-            ["backend=[pytorch,pytorch_workers]", *TEXTS, "backends.pytorch_workers.workers=-1"],
-            "must be at least 0",
-        ),
-        (
-            ["backend=[pytorch,pytorch_unpinned]", *TEXTS],
-            "pinned_memory is of batches that a GPU reads; leave it out",
-        ),
-        (
-            ["backends.pytorch_accumulation.accumulate=3"],
-            "does not divide micro_batch=8; choose micro_batch=9",
-        ),
-        (["backends.pytorch_accumulation.accumulate=0"], "must be at least 1"),
-        (["measure.batch=max", "device.memory_limit_gib=4"], "and measure.batch=max changes it"),
-        (["backends.pytorch_accumulation.precision=fp8"], "precision=fp8 is not known; choose one of"),
-        (["backends.pytorch_accumulation.precision=tf32"], "exists on CUDA devices only"),
+        ("backends.pytorch_accumulation.accumulate=3", "does not divide micro_batch=8; choose micro_batch=9"),
+        ("backends.pytorch_accumulation.accumulate=0", "must be at least 1"),
+        ("measure.batch=max device.memory_limit_gib=4", "and measure.batch=max changes it"),
+        ("backends.pytorch_accumulation.precision=fp8", "precision=fp8 is not known; choose one of"),
+        ("backends.pytorch_accumulation.precision=tf32", "exists on CUDA devices only"),
     ],
 )
-def test_what_a_backend_cannot_have_is_refused_in_a_sentence(overrides: list[str], words: str) -> None:
+def test_what_a_backend_cannot_have_is_refused_in_a_sentence(overrides: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
-        compose(["device=cpu", "model=bert-mini", "backend=[pytorch,pytorch_accumulation]", *overrides])
+        compose(
+            ["device=cpu", "model=bert-mini", "backend=[pytorch,pytorch_accumulation]", *overrides.split()]
+        )
     assert words in str(caught.value)

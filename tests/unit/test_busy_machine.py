@@ -16,8 +16,6 @@ from bench.machine.telemetry.other_processes import (
     read_processes,
 )
 from bench.measure.groups.busy_cores import QuietCores, describe_repeats
-from bench.report.closing_words import print_verdict
-from bench.report.content.collection import read_comparison
 from tests.support.comparisons import RecordingBar, Resumable, Simulated
 from tests.support.configs import BACKENDS
 from tests.support.factories import block, record
@@ -72,15 +70,6 @@ def test_a_process_that_got_an_ended_one_s_id_is_another_process() -> None:
     )
 
 
-def test_three_are_named_at_most() -> None:
-    after = {(pid, 0.0): Process("p", pid / 10) for pid in range(1, 8)}
-    assert [one.pid for one in find_competitors({}, after, 1.0, lambda _: False)] == [7, 6, 5]
-
-
-def test_a_name_with_control_characters_is_printed_without_them() -> None:
-    assert str(Competitor(name="a\x1b[31m\nb", pid=1, cores=1.0)) == "a[31mb (pid 1) 100 % of a core"
-
-
 def test_this_process_is_seen_and_is_one_of_ours() -> None:
     assert os.getpid() in own_processes()
     assert os.getpid() in {pid for pid, _ in read_processes()}
@@ -94,11 +83,17 @@ def quiet_cores(scan: FakeScan, wait_s: float) -> tuple[QuietCores, list[str]]:
     return QuietCores(2, wait_s, scan, bar), bar.printed
 
 
-def test_quiet_cores_are_looked_at_once_and_nothing_is_said() -> None:
-    scan = FakeScan([0.09])  # of 2 core seconds 0.1 may be taken
-    quiet, printed = quiet_cores(scan, 60)
+@pytest.mark.parametrize(
+    ("taken", "wait_s", "looks"),
+    [(0.09, 60, 1), (None, 60, 1), (0.8, 0, 0)],  # of 2 core seconds 0.1 may be taken
+)
+def test_where_cores_are_quiet_or_nobody_can_tell_or_is_to_wait_nothing_is_said(
+    taken: float | None, wait_s: float, looks: int
+) -> None:
+    scan = FakeScan([taken])
+    quiet, printed = quiet_cores(scan, wait_s)
     quiet.wait("launch 1/4")
-    assert (scan.seconds, printed) == ([1.0], [])
+    assert (len(scan.seconds), printed) == (looks, [])
 
 
 def test_it_waits_until_others_are_done() -> None:
@@ -122,20 +117,6 @@ def test_it_goes_on_when_the_time_of_all_launches_together_is_used_up() -> None:
     )
     quiet.wait("launch 3/4")
     assert len(scan.seconds) == 6
-
-
-def test_zero_seconds_neither_look_nor_wait() -> None:
-    scan = FakeScan([0.8])
-    quiet, printed = quiet_cores(scan, 0)
-    quiet.wait("launch 1/4")
-    assert (scan.seconds, printed) == ([], [])
-
-
-def test_where_the_kernel_counts_nothing_nobody_waits() -> None:
-    scan = FakeScan([None])
-    quiet, _ = quiet_cores(scan, 60)
-    quiet.wait("launch 1/4")
-    assert len(scan.seconds) == 1
 
 
 def test_the_first_launch_waits_and_each_that_follows_a_disturbed_one(tmp_path: Path) -> None:
@@ -203,23 +184,6 @@ def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(
     assert sum("no more were made" in line for line in run.printed) == 1
 
 
-def test_what_others_spoiled_is_said_once_on_one_screen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=4)
-    capsys.readouterr()
-    print_verdict(read_comparison(tmp_path / "results" / "m-cpux2.csv"))
-    shown = capsys.readouterr().out
-    blocks = len(run.of("pytorch"))
-    said = (
-        f"3 backends: invalid: {blocks} of {blocks} blocks invalid and left out (other processes); end them"
-    )
-    assert shown.count("other processes") == 1
-    assert said in shown
-    assert shown.count("warning: ") == 1, "of the simulation's wide tolerance"
-    assert len([*shown.splitlines(), *run.failures]) <= 15 + 2  # of that warning
-
-
 def test_resume_makes_the_launches_that_are_missing(tmp_path: Path) -> None:
     def disturbed_in_launch_two() -> Script:
         return {"disturbed": {(2, nth): 0.5 for nth in range(3, 40)}}
@@ -243,18 +207,3 @@ def test_it_goes_on_if_most_rounds_could_be_measured_again(tmp_path: Path) -> No
     run = Simulated(tmp_path, dict.fromkeys(BACKENDS, once), scan=FakeScan([0.8]))
     assert {row["launch"] for row in run.rows} == {"1", "2"}
     assert run.failures == []
-
-
-def test_the_last_launch_ends_as_ever(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=1)
-    assert not any("no more were made" in line for line in run.failures)
-    assert run.failures == [f"invalid, and therefore not compared: {', '.join(BACKENDS)}"]
-
-
-def test_added_launches_end_too(tmp_path: Path) -> None:
-    spoiled: Script = {"disturbed": {(3, nth): 0.5 for nth in range(3, 40)}}
-    changes = {name: dict(spoiled) for name in BACKENDS}
-    changes["ortmodule"]["launches"] = {1: 1.5}
-    run = Simulated(tmp_path, changes, scan=FakeScan([0.8]), until=0.001, most_launches=6)
-    assert {row["launch"] for row in run.rows} == {"1", "2", "3"}
-    assert "launch 3/3: other processes had the cores" in run.failures[-1]

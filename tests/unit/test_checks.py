@@ -10,15 +10,8 @@ import pytest
 from bench.errors import UserError
 from bench.results import csv_files
 from bench.results.records import SCHEMA_VERSION
-from tests.support.factories import block, comparison, record
+from tests.support.factories import block, record
 from tests.support.result_files import write_records, write_rows
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    path = tmp_path / "bert-tiny-cpux2.csv"
-    write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
-    return path
 
 
 def lines(path: Path) -> list[str]:

@@ -83,24 +83,7 @@ def test_results_of_which_no_two_belong_together_are_one_sentence(
     )
 
 
-def test_a_folder_without_results_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_records(tmp_path / "old" / "a.csv", two_backends())
-    (tmp_path / "new").mkdir()
-    assert main([str(tmp_path / "old"), str(tmp_path / "new")]) == 2
-    assert "holds no results file" in capsys.readouterr().err
-
-
 # The working tree against its last commit
-
-
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The present folder: a git checkout without a commit."""
-    monkeypatch.chdir(tmp_path)
-    for variable in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.delenv(variable, raising=False)
-    git("init")
-    return tmp_path
 
 
 def commit() -> None:
@@ -109,7 +92,7 @@ def commit() -> None:
 
 
 def test_only_what_differs_from_the_last_commit_is_compared(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_results(A, two_backends(seed=1))
     write_results(B, two_backends(seed=1))
@@ -135,7 +118,7 @@ def test_only_what_differs_from_the_last_commit_is_compared(
 
 
 def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed, ort in ((1, 1.5), (2, 1.8)):
         write_results(A, two_backends(seed=seed, ort=ort))
@@ -147,21 +130,8 @@ def test_revisions_are_compared_with_each_other_and_with_the_working_tree(
     assert "faster" in line_of(capsys.readouterr().out, "ortmodule")
 
 
-def test_a_file_that_is_gone_is_one_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for place in (A, B):
-        write_results(place, two_backends())
-    commit()
-    (checkout / "results" / f"{B}.csv").unlink()
-    assert main([]) == 0
-    assert capsys.readouterr().out.splitlines()[1:4] == [
-        "1 file is gone; 1 file is as in HEAD.",
-        "",
-        f"{B} is gone: only HEAD has it",
-    ]
-
-
 def test_a_machines_folder_and_a_file_in_it_are_found_in_a_revision(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for machine in ("one", "two"):
         write_results(f"{machine}/bench/a", two_backends(seed=1))
@@ -176,12 +146,12 @@ def test_a_machines_folder_and_a_file_in_it_are_found_in_a_revision(
 
 
 def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for place in (A, B):
         write_results(place, two_backends(seed=1))
     commit()
-    (checkout / "results" / f"{A}.csv").write_text("half")
+    (empty_checkout / "results" / f"{A}.csv").write_text("half")
     write_results(B, two_backends(seed=2))
     assert main([]) == 2
     output = capsys.readouterr()
@@ -190,19 +160,11 @@ def test_a_damaged_file_stops_no_other_and_is_not_passed_over(
 
 
 def test_without_git_two_files_have_to_be_named(
-    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    empty_checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(checkout))
+    monkeypatch.setenv("PATH", str(empty_checkout))
     assert main([]) == 2
     assert "git is not installed; install it, or name two files" in capsys.readouterr().err
-
-
-def test_before_the_first_commit_everything_is_new(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_results(A, two_backends())
-    assert main([]) == 0
-    assert f"{A} is new" in capsys.readouterr().out
 
 
 def test_outside_a_checkout_the_sentence_names_the_way_out(

@@ -15,7 +15,6 @@ from bench.config.own import OWN
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.machine import hardware
-from bench.machine.gpus import Gpu
 from bench.measure.plan import preflight
 from bench.measure.plan.preflight import check_machine, check_memory, check_packages
 from bench.setup import stacks
@@ -35,6 +34,8 @@ BACKENDS = [name for name in CHOICES if name not in SETS]
 ON_GPUS = ["ortmodule_tuned", "compile_reduce_overhead", "pytorch_flash", "pytorch_tf32", "pytorch_unpinned"]
 WITH_LOADERS = ["pytorch_unpinned", "pytorch_workers"]
 TEXTS = ["data=hf", "data.path=texts", "data.processor=words"]
+CONVERGE = "measure=converge data=python_docs"
+ON_GPU, OFFLOAD = "device=cuda device.world_size=1", "backends.pytorch_zero2_offload"
 IN_16_BITS = ["ortmodule_zero1_native", "pytorch_zero1_native"]
 
 
@@ -186,11 +187,6 @@ def test_the_processor_is_that_of_the_pretrained_model_unless_set() -> None:
     assert config.data.processor == "their/model"
 
 
-@pytest.mark.parametrize("precision", shipped("precision"))
-def test_every_precision_composes_on_a_gpu(precision: str) -> None:
-    assert compose(["device=cuda", f"precision={precision}"]).precision.name == precision
-
-
 @pytest.mark.parametrize(
     ("stack", "capabilities", "precision"),
     [
@@ -205,18 +201,7 @@ def test_every_precision_composes_on_a_gpu(precision: str) -> None:
 def test_the_default_precision_is_that_of_the_oldest_gpu(
     stack: str, capabilities: list[tuple[int, int]], precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpus = tuple(
-        Gpu(
-            index=index,
-            uuid="GPU-1",
-            name="GPU",
-            memory_total_bytes=1,
-            driver="1",
-            capability=capability,
-            near_cores=(),
-        )
-        for index, capability in enumerate(capabilities)
-    )
+    gpus = tuple(SimpleNamespace(capability=capability) for capability in capabilities)
     monkeypatch.setattr(hardware, "_gpus", lambda: gpus)
     monkeypatch.setattr("bench.setup.stacks.own", lambda: stack)
     assert compose(["device=cuda"]).precision.name == precision
@@ -261,66 +246,34 @@ def test_pytorch_at_its_best_leaves_its_attention_to_the_rank_unless_the_user_ch
     assert config.attention_of("pytorch_sdpa") == "sdpa"  # asked for by name: refused where it is not there
 
 
-def test_the_backends_keep_the_order_of_the_command_line() -> None:
-    config = compose(["backend=[ortmodule,pytorch_zero1,pytorch]"])
-    assert list(config.backends) == ["ortmodule", "pytorch_zero1", "pytorch"]
-
-
 @pytest.mark.parametrize(
-    ("measure", "sizes"),
-    [("quick", (4, 16, 4)), ("default", (4, 8, 8)), ("thorough", (8, 16, 20))],
-)
-def test_the_measures_differ_in_their_lengths_and_in_what_a_first_look_leaves_out(
-    measure: str, sizes: tuple[int, int, int]
-) -> None:
-    found = compose([f"measure={measure}"]).measure
-    assert (found.launches, found.rounds, found.parity_steps) == sizes
-    (found.launches, found.rounds, found.parity_steps) = (4, 8, 8)
-    found.name, found.block_seconds = "default", 0.6
-    expected = compose(["measure=default"]).measure
-    expected.explain = measure != "quick"  # a first look has no time for it
-    assert found == expected
-
-
-CONVERGE = ["measure=converge", "data=python_docs", "model=bert-tiny"]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "sentence"),
+    ("override", "words"),
     [
         (
-            ["measure.launches=1"],
-            "measure.evaluate_every needs several launches, each of which is a seed, and measure.launches=1 "
-            "has no interval; set measure.launches=5.",
+            "measure.launches=1",
+            "several launches, each of which is a seed, and measure.launches=1 has no inter",
         ),
-        (["measure.launches=0"], "measure.launches=0 has no interval; set measure.launches=5."),
+        ("measure.launches=0", "measure.launches=0 has no interval; set measure.launches=5."),
         (
-            ["measure.until=0.01"],
-            "measure.until=0.01 ends when speed is known, not when the target is reached, and with "
-            "measure.evaluate_every equal steps are compared; set measure.until=null.",
+            "measure.until=0.01",
+            "with measure.evaluate_every equal steps are compared; set measure.until=null.",
         ),
-        (["measure.repeats=3"], "measure.repeats=3 would train a backend for longer than the others"),
-        (["measure.preheat_s=5"], "measure.preheat_s=5.0 would train a fast backend for more steps"),
+        ("measure.repeats=3", "measure.repeats=3 would train a backend for longer than the others"),
+        ("measure.preheat_s=5", "measure.preheat_s=5.0 would train a fast backend for more steps"),
         (
-            ["measure.batch=max", "device.memory_limit_gib=4"],
-            "measure.batch=max gives each backend a batch, and so steps, of its own",
+            "measure.batch=max device.memory_limit_gib=4",
+            "gives each backend a batch, and so steps, of its own",
         ),
-        (["measure.evaluate_every=0"], "measure.evaluate_every must be at least 1, not 0."),
-        (["measure.target_loss=0"], "measure.target_loss must be above 0, not 0.0."),
-        (["measure.margin_loss=-1"], "measure.margin_loss must be above 0, not -1.0."),
-        (["measure.target_loss=null"], "measure.evaluate_every needs measure.target_loss"),
-        (
-            ["measure.evaluate_every=null"],
-            "measure.target_loss has no effect without measure.evaluate_every; choose measure=converge, or "
-            "leave it out.",
-        ),
-        (["data=synthetic"], "the loss on data that is never trained on, and data=synthetic has none"),
+        ("measure.evaluate_every=0", "measure.evaluate_every must be at least 1, not 0."),
+        ("measure.target_loss=0", "measure.target_loss must be above 0, not 0.0."),
+        ("measure.margin_loss=-1", "measure.margin_loss must be above 0, not -1.0."),
+        ("measure.target_loss=null", "measure.evaluate_every needs measure.target_loss"),
+        ("measure.evaluate_every=null", "measure.target_loss has no effect without measure.evaluate_every; "),
+        ("data=synthetic", "the loss on data that is never trained on, and data=synthetic has none"),
     ],
 )
-def test_a_way_to_a_target_that_means_nothing_is_refused(overrides: list[str], sentence: str) -> None:
-    with pytest.raises(UserError) as refused:
-        compose([*CONVERGE, "device=cpu", *overrides])
-    assert sentence in str(refused.value)
+def test_a_way_to_a_target_that_means_nothing_is_refused(override: str, words: str) -> None:
+    assert words in refusal(*CONVERGE.split(), "model=bert-tiny", "device=cpu", *override.split())
 
 
 def test_a_target_is_a_part_of_what_is_measured_only_where_there_is_one() -> None:
@@ -328,7 +281,7 @@ def test_a_target_is_a_part_of_what_is_measured_only_where_there_is_one() -> Non
     assert not keys & measured_settings(compose())["measure"].keys(), (
         "older files would be of another comparison"
     )
-    measured = measured_settings(compose(CONVERGE))["measure"]
+    measured = measured_settings(compose([*CONVERGE.split(), "model=bert-tiny"]))["measure"]
     assert keys <= measured.keys()
     assert (measured["launches"], measured["repeats"], measured["preheat_s"]) == (5, 0, 0.0)
 
@@ -346,16 +299,6 @@ def test_with_gpus_the_default_is_a_large_model_on_all_of_them(machine: None) ->
     config = compose()
     assert config.device == Device(type="cuda", world_size=4, threads=4, hold_threads=True, allocator="tuned")
     assert config.model.name == "bert-large"
-
-
-def test_the_default_model_follows_the_chosen_device(machine: None) -> None:
-    assert compose(["device=cpu"]).model.name == "bert-mini"
-    assert compose(["device=cpu", "model=gpt2"]).model.name == "gpt2"
-
-
-def test_a_choice_on_the_command_line_stands_above_the_experiment(machine: None) -> None:
-    config = compose(["experiment=blog", "model=gpt2", "measure.rounds=3"])
-    assert (config.model.name, config.measure.rounds, config.precision.name) == ("gpt2", 3, "tf32")
 
 
 def test_a_single_core_runs_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,11 +360,13 @@ def test_memory_that_any_training_needs_is_counted(line: list[str], fits: bool, 
 # --- packages -------------------------------------------------------------------------------------
 
 
-def check_with(monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]) -> str | None:
+def check_with(monkeypatch: pytest.MonkeyPatch, installed: str, overrides: str) -> str | None:
     """What `check_packages` says where only these distributions (or modules) are installed."""
 
-    config = compose(["device=cpu", *overrides])
-    packages = {one.split("==")[0]: one.split("==")[-1] if "==" in one else "1" for one in installed}
+    config = compose(["device=cpu", *overrides.split()])
+    packages = {
+        name: version or "1" for name, _, version in (one.partition("==") for one in installed.split())
+    }
     here = stacks.Installed("python", Path("env"), "3.11.7", packages)
     monkeypatch.setattr(stacks, "installed_here", lambda: here)
     monkeypatch.setattr(
@@ -434,84 +379,61 @@ def check_with(monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides:
     return None
 
 
-BASE = ["torch", "transformers"]
+BASE, ORT_CPU = "torch transformers", "torch transformers onnxruntime-training-cpu"
 PYTORCH, ORT, ZERO = "backend=[pytorch]", "backend=[pytorch,ortmodule]", "backend=[pytorch_zero1]"
 
 
 @pytest.mark.parametrize(
     ("installed", "overrides"),
     [
-        (BASE, [PYTORCH]),
-        ([*BASE, "deepspeed"], [ZERO, "reference=pytorch_zero1"]),
-        ([*BASE, "onnxruntime-training-cpu"], [ORT]),
-        ([*BASE, "onnxruntime-training"], [ORT]),
-        ([*BASE, "onnxruntime-training"], [ORT, "device=cuda"]),
-        ([*BASE, "onnxruntime"], [PYTORCH]),
-        (["torch==2.7.0", "transformers", "onnxruntime-training-cpu"], [PYTORCH]),
-        (["torch==2.6.1+cu124", "transformers==4.50.0", "onnxruntime-training-cpu"], [ORT]),
+        (BASE, PYTORCH),
+        (f"{BASE} deepspeed", f"{ZERO} reference=pytorch_zero1"),
+        (ORT_CPU, ORT),
+        (f"{BASE} onnxruntime-training", ORT),
+        (f"{BASE} onnxruntime-training", f"{ORT} device=cuda"),
+        (f"{BASE} onnxruntime", PYTORCH),
+        ("torch==2.7.0 transformers onnxruntime-training-cpu", PYTORCH),
+        ("torch==2.6.1+cu124 transformers==4.50.0 onnxruntime-training-cpu", ORT),
     ],
 )
 def test_only_what_the_chosen_backends_need_has_to_be_installed(
-    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str]
+    monkeypatch: pytest.MonkeyPatch, installed: str, overrides: str
 ) -> None:
     assert check_with(monkeypatch, installed, overrides) is None
 
 
 @pytest.mark.parametrize(
-    ("installed", "overrides", "sentence"),
+    ("installed", "overrides", "words"),
     [
+        ("transformers", PYTORCH, "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`."),
+        (BASE, f"{PYTORCH} model=llama-2-7b", "model.lora needs peft, which is not installed; run `make set"),
+        ("torch", f"{PYTORCH} device=cuda", "run `make setup`, or `pip install '.[ort-gpu]'`."),
+        (BASE, ORT, "needs onnxruntime-training or onnxruntime-training-cpu, which is not installed; "),
         (
-            ["transformers"],
-            [PYTORCH],
-            "torch is not installed; run `make setup`, or `pip install '.[ort-cpu]'`.",
+            *(ORT_CPU, f"{ORT} device=cuda"),
+            "needs onnxruntime-training, which is not installed; run `make setup SETUP_ARGS='--device cuda'`"
+            ", or measure without it: backend=[pytorch,pytorch_zero1].",
         ),
+        (f"{ORT_CPU} onnxruntime", ORT, "overwrites its module; run `pip uninstall onnxruntime`, then `pip "),
+        (BASE, "backend=[pytorch,pytorch@modern]", "needs the modern stack, which is not set up in this"),
+        ("torch==2.13.0 transformers", ORT, "which the modern stack does not have, since it ended with"),
         (
-            BASE,
-            [PYTORCH, "model=llama-2-7b"],
-            "model.lora needs peft, which is not installed; run `make setup`",
+            f"{ORT_CPU} torch==2.7.0",
+            ORT,
+            "1.19.2 does not work with torch 2.7.0, which is installed; run `ma",
         ),
-        (["torch"], [PYTORCH, "device=cuda"], "run `make setup`, or `pip install '.[ort-gpu]'`."),
-        (BASE, [ORT], "needs onnxruntime-training or onnxruntime-training-cpu, which is not installed; "),
-        (
-            [*BASE, "onnxruntime-training-cpu"],
-            [ORT, "device=cuda"],
-            "backends.ortmodule needs onnxruntime-training, which is not installed; run `make setup "
-            "SETUP_ARGS='--device cuda'`, or measure without it: backend=[pytorch,pytorch_zero1].",
-        ),
-        (
-            [*BASE, "onnxruntime-training-cpu", "onnxruntime"],
-            [ORT],
-            "overwrites its module; run `pip uninstall onnxruntime`, then `pip install '.[ort-cpu]'` with",
-        ),
-        (BASE, ["backend=[pytorch,pytorch@modern]"], "needs the modern stack, which is not set up in this"),
-        (
-            ["torch==2.13.0", "transformers"],
-            [ORT],
-            "which the modern stack does not have, since it ended with",
-        ),
-        *(
-            (
-                [f"torch=={torch}", "transformers", "onnxruntime-training-cpu"],
-                [f"backend=[pytorch,{name}]"],
-                f"1.19.2 does not work with torch {torch}, which is installed; run `make clean`",
-            )
-            for torch, name in (("2.7.0", "ortmodule"), ("2.10.0", "ortmodule_zero1"))
-        ),
-        (["torch==2.13.0"], [PYTORCH], "run `make setup STACK=modern`, or `pip install '.[modern]'`."),
-        (
-            BASE,
-            ["backend=[pytorch,pytorch_zero3]"],
-            "sharding=zero3 needs deepspeed, which is not installed; ",
-        ),
+        (f"{ORT_CPU} torch==2.10.0", "backend=[pytorch,ortmodule_zero1]", "does not work with torch 2.10.0"),
+        ("torch==2.13.0", PYTORCH, "run `make setup STACK=modern`, or `pip install '.[modern]'`."),
+        (BASE, "backend=[pytorch,pytorch_zero3]", "sharding=zero3 needs deepspeed, which is not installed; "),
     ],
 )
 def test_a_missing_package_is_named_with_what_installs_it(
-    monkeypatch: pytest.MonkeyPatch, installed: list[str], overrides: list[str], sentence: str
+    monkeypatch: pytest.MonkeyPatch, installed: str, overrides: str, words: str
 ) -> None:
-    assert sentence in str(check_with(monkeypatch, installed, overrides))
+    assert words in str(check_with(monkeypatch, installed, overrides))
 
 
-def check_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, choice: Choice, *overrides: str) -> str:
+def check_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, choice: Choice, overrides: str) -> str:
     """The sentence about compiled kernels, on a machine with an H100 and an environment as `choice` says."""
     gpu = SimpleNamespace(name="NVIDIA H100", capability=(9, 0))
     monkeypatch.setattr(preflight, "visible_gpus", lambda: [gpu])
@@ -519,56 +441,45 @@ def check_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, choice: Choic
     monkeypatch.setattr(
         stacks, "find_cuda_compiler", lambda prefix: tmp_path if choice.architectures else None
     )
-    installed = [*BASE, "deepspeed", "onnxruntime-training"]
-    return str(check_with(monkeypatch, installed, [*overrides, f"reference={overrides[0][9:-1]}"]))
+    backend = overrides.split()[0]
+    line = f"backend=[{backend}] reference={overrides}"
+    return str(check_with(monkeypatch, f"{BASE} deepspeed onnxruntime-training", line))
 
 
 @pytest.mark.parametrize(
-    ("overrides", "choice", "sentence"),
+    ("overrides", "choice", "words"),
     [
         (
-            ["backend=[ortmodule]", "device=cuda", "device.world_size=1"],
-            Choice("", "", "cuda", architectures="7.5;8.0"),
+            *(f"ortmodule {ON_GPU}", Choice("", "", "cuda", architectures="7.5;8.0")),
             "backends.ortmodule.optimizer=ort_fused_adam was compiled for compute capability 7.5;8.0, and "
             "NVIDIA H100 has 9.0; run `make setup SETUP_ARGS='--device cuda'`.",
         ),
+        (f"ortmodule {ON_GPU}", Choice("", "", "cuda", architectures="7.5;8.0;9.0"), "None"),
         (
-            ["backend=[ortmodule]", "device=cuda", "device.world_size=1"],
-            Choice("", "", "cuda", architectures="7.5;8.0;9.0"),
-            "None",
+            *(f"pytorch_zero1 {ON_GPU}", Choice("", "", "cuda")),
+            "backends.pytorch_zero1.sharding=zero1: DeepSpeed asks for a CUDA compiler when it is imported, ",
         ),
+        ("pytorch_zero1", Choice("", "", "cpu"), "None"),
         (
-            ["backend=[pytorch_zero1]", "device=cuda", "device.world_size=1"],
-            Choice("", "", "cuda"),
-            "backends.pytorch_zero1.sharding=zero1: DeepSpeed asks for a CUDA compiler when it is imported, "
-            "and there is none; run `make setup SETUP_ARGS='--device cuda'`, which brings one, or set "
-            "CUDA_HOME.",
+            *("pytorch_zero2_offload", Choice("", "", "cpu")),
+            "backends.pytorch_zero2_offload.optimizer=deepspeed_cpu_adam has not been compiled; run `make",
         ),
-        (["backend=[pytorch_zero1]"], Choice("", "", "cpu"), "None"),
-        (
-            ["backend=[pytorch_zero2_offload]"],
-            Choice("", "", "cpu"),
-            "backends.pytorch_zero2_offload.optimizer=deepspeed_cpu_adam has not been compiled; "
-            "run `make setup SETUP_ARGS='--cpu-adam'`.",
-        ),
-        (["backend=[pytorch_zero2_offload]"], Choice("", "", "cpu", cpu_adam=True), "None"),
+        ("pytorch_zero2_offload", Choice("", "", "cpu", cpu_adam=True), "None"),
     ],
 )
 def test_kernels_that_are_not_there_are_named_with_what_compiles_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, overrides: list[str], choice: Choice, sentence: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, overrides: str, choice: Choice, words: str
 ) -> None:
-    assert check_kernels(monkeypatch, tmp_path, choice, *overrides) == sentence
+    assert check_kernels(monkeypatch, tmp_path, choice, overrides).startswith(words)
 
 
 @pytest.mark.parametrize(
-    ("compiled_on", "backend", "sentence"),
+    ("compiled_on", "backend", "words"),
     [
         (
-            "avx avx2 avx512f",
-            "pytorch_zero2_offload",
+            *("avx avx2 avx512f", "pytorch_zero2_offload"),
             "backends.pytorch_zero2_offload.optimizer=deepspeed_cpu_adam was compiled on a CPU that differs "
-            "from this one in avx512f, fma; run `make setup SETUP_ARGS='--cpu-adam'` on this node, in a "
-            "checkout of its own.",
+            "from this one in avx512f, fma; run `make setup SETUP_ARGS='--cpu-adam'` on this node, in a ",
         ),
         ("avx avx2 avx512f", "pytorch_zero2", "None"),  # nothing that it runs is for one CPU alone
         ("avx avx2 fma", "pytorch_zero2_offload", "None"),
@@ -576,7 +487,7 @@ def test_kernels_that_are_not_there_are_named_with_what_compiles_them(
     ],
 )
 def test_an_adam_that_was_compiled_for_another_cpu_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled_on: str | None, backend: str, sentence: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled_on: str | None, backend: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # in which `check_with` has an environment
     monkeypatch.setattr(preflight, "instruction_sets", lambda: {"avx", "avx2", "fma"})
@@ -584,154 +495,98 @@ def test_an_adam_that_was_compiled_for_another_cpu_is_refused(
         Path("env").mkdir()
         Path("env/setup-deepspeed.cpu").write_text(compiled_on)
     choice = Choice("", "", "cpu", cpu_adam=True)
-    assert check_kernels(monkeypatch, tmp_path, choice, f"backend=[{backend}]") == sentence
+    assert check_kernels(monkeypatch, tmp_path, choice, backend).startswith(words)
 
 
 # --- what is refused ------------------------------------------------------------------------------
 
-KNOWN_BACKENDS = ", ".join(CHOICES)
 REFUSED = [
     # unknown keys
     (
-        ["adam.momentum=0"],
-        "adam.momentum is not a key of the configuration; adam has lr, beta1, beta2, eps, weight_decay.",
+        "adam.momentum=0",
+        "adam.momentum is not a key of the configuration; adam has lr, beta1, beta2, eps, weig",
     ),
     (
-        ["backend=[pytorch,ortmodule]", "backends.other.engine=eager"],
+        "backend=[pytorch,ortmodule] backends.other.engine=eager",
         "backends.other is not among the chosen backends (pytorch, ortmodule); add other to backend=[…].",
     ),
+    ("model=llama-2-7b ++model.lora.rnak=4", "model.lora has rank, alpha, dropout, modules."),
     # wrong types
-    (["seed=abc"], "seed must be a whole number, not abc."),
-    (["measure.rounds=2.5"], "measure.rounds must be a whole number, not 2.5."),
-    (["seed=null"], "seed must have a value, not null."),
-    (["backends=[pytorch]"], "backends is made of the chosen files; choose them with backend=[…]."),
+    ("seed=abc", "seed must be a whole number, not abc."),
+    ("measure.rounds=2.5", "measure.rounds must be a whole number, not 2.5."),
+    ("seed=null", "seed must have a value, not null."),
+    ("backends=[pytorch]", "backends is made of the chosen files; choose them with backend=[…]."),
     # missing values
-    (["seed=???"], "seed has no value; set seed=… or write it in the YAML file."),
-    (["backend=[]"], "backends is made of the chosen files; choose them with backend=[…]."),
+    ("seed=???", "seed has no value; set seed=… or write it in the YAML file."),
+    ("backend=[]", "backends is made of the chosen files; choose them with backend=[…]."),
     # choices
-    (["model=bort"], f"model=bort does not exist; choose from: {', '.join(MODELS)}."),
-    (["backend=[pytorch,jax]"], f"backend=jax does not exist; choose from: {KNOWN_BACKENDS}."),
-    *(
-        (
-            [f"{group}={choice}"],
-            f"{group}={choice} is not one choice; name one, compare several with --multirun {group}=…,…, or "
-            "leave it out to get the default.",
-        )
-        for group, choice in (("backend", "null"), ("model", "3"), ("model", "[bert-tiny,gpt2]"))
-    ),
+    ("model=bort", f"model=bort does not exist; choose from: {', '.join(MODELS)}."),
+    ("backend=[pytorch,jax]", f"backend=jax does not exist; choose from: {', '.join(CHOICES)}."),
+    ("backend=null", "backend=null is not one choice; name one, compare several with --multirun backend=…,…"),
+    ("model=3", "model=3 is not one choice"),
+    ("model=[bert-tiny,gpt2]", "model=[bert-tiny,gpt2] is not one choice"),
     # impossible values
-    (["micro_batch=0"], "micro_batch must be at least 1, not 0."),
-    (["adam.lr=nan"], "adam.lr must be above 0, not nan."),
-    (["measure.block_seconds=inf"], "measure.block_seconds must be above 0, not inf."),
-    (["measure.until=0"], "measure.until must be above 0, not 0.0."),
+    ("micro_batch=0", "micro_batch must be at least 1, not 0."),
+    ("adam.lr=nan", "adam.lr must be above 0, not nan."),
+    ("measure.block_seconds=inf", "measure.block_seconds must be above 0, not inf."),
+    ("measure.until=0", "measure.until must be above 0, not 0.0."),
     # gates so wide that they would see no fault
+    ("measure.parity_tolerance=1e9", "at most 0.1, not 1e+09: a backend that learns nothing could pass."),
+    ("measure.parity_steps=2", "at least 3, not 2."),  # of which no loss is of a batch that was seen before
+    ("measure.margin=0.9", "at most 0.2, not 0.9: published speed-ups would be called `same`."),
+    ("measure.until=3", "at most 0.2, not 3: launches would end before the faster one is known."),
+    (f"{CONVERGE} measure.target_loss=9", "at most 5.5, not 9: a model that has learnt nothing is there."),
+    (f"{CONVERGE} measure.margin_loss=3", "at most 0.5, not 3: learning little would equal learning much."),
     (
-        ["measure.parity_tolerance=1e9"],
-        "measure.parity_tolerance must be at most 0.1, not 1e+09: a backend that learns nothing could pass.",
+        "adam.lr=1e-30",
+        "so that parity sees no lost update; set adam.lr=1e-08 or more, and adam.eps=1 or less",
     ),
-    # of two steps no loss is of a batch that was seen before
-    *(
-        ([f"measure.parity_steps={steps}"], f"measure.parity_steps must be at least 3, not {steps}.")
-        for steps in (2, 1, 0)
-    ),
+    ("backend=[pytorch_slowed] backends.pytorch_slowed.slowed_by=-0.1", "must be at least 0, not -0.1."),
+    # what does not go together, or not here
+    ("attention=flash", "attention=flash is not known; choose one of: eager, sdpa, flash_attention_2."),
+    ("attention=flash_attention_2", "on CUDA devices in 16 bits only; choose attention=sdpa, or device=cuda"),
+    ("precision=bf16 backend=[pytorch,ortmodule]", "backends.ortmodule cannot run precision=bf16 on a CPU"),
     (
-        ["measure.margin=0.9"],
-        "measure.margin must be at most 0.2, not 0.9: published speed-ups would be called `same`.",
-    ),
-    (
-        ["measure.until=3"],
-        "measure.until must be at most 0.2, not 3: launches would end before the faster one is known.",
-    ),
-    (
-        ["measure=converge", "data=python_docs", "measure.target_loss=9"],
-        "measure.target_loss must be at most 5.5, not 9: a model that has learnt nothing is there.",
+        "backend=[pytorch,pytorch_zero1_native]",
+        "sharding=zero1_native trains in 16 bits alone; choose precis",
     ),
     (
-        ["measure=converge", "data=python_docs", "measure.margin_loss=3"],
-        "measure.margin_loss must be at most 0.5, not 3: learning little would equal learning much.",
+        "backends.pytorch.sharding=split",
+        "sharding=split is not known; choose one of: ddp, fsdp2, zero1, zero",
     ),
     (
-        ["adam.lr=1e-30"],
-        "adam.lr=1e-30 with adam.eps=1e-08 hardly moves any weight, so that parity sees no lost update; set "
-        "adam.lr=1e-08 or more, and adam.eps=1 or less.",
+        "backend=[pytorch_fused,ortmodule] reference=pytorch",
+        "reference=pytorch is not among the chosen backends (pytorch_fused, ortmodule)",
+    ),
+    ("precision=tf32 device=cpu", "precision=tf32 exists on CUDA devices only; choose precision=fp32."),
+    ("seq_len=513 model=bert-tiny", "seq_len=513 is longer than the 512 positions of model.name=bert-tiny"),
+    (
+        f"{ON_GPU} backend=[pytorch,pytorch_zero2_offload] {OFFLOAD}.optimizer=ort_fused_adam",
+        "and with sharding=zero2_offload the host takes the step; choose deepspeed_cpu_adam.",
     ),
     (
-        ["backend=[pytorch,pytorch_slowed]", "backends.pytorch_slowed.slowed_by=-0.1"],
-        "backends.pytorch_slowed.slowed_by must be at least 0, not -0.1.",
+        f"{ON_GPU} backends.pytorch.optimizer=deepspeed_cpu_adam",
+        "with sharding=ddp the states are on the GPU; choose one of zero2_offload, zero3_offload, or another",
     ),
-    (
-        ["attention=flash"],
-        "attention=flash is not known; choose one of: eager, sdpa, flash_attention_2.",
-    ),
-    (
-        ["attention=flash_attention_2"],
-        "attention=flash_attention_2 exists on CUDA devices in 16 bits only; choose attention=sdpa, or "
-        "device=cuda with precision=bf16.",
-    ),
-    (
-        ["precision=bf16", "backend=[pytorch,ortmodule]"],
-        "backends.ortmodule cannot run precision=bf16 on a CPU, since ONNX Runtime 1.19.2 has no such matrix "
-        "product there; choose precision=fp16, or backends without ONNX Runtime: "
-        "backend=[pytorch,pytorch_zero1].",
-    ),
-    (
-        ["backend=[pytorch,pytorch_zero1_native]"],
-        "backends.pytorch_zero1_native cannot run precision=fp32, since sharding=zero1_native trains in 16 "
-        "bits alone; choose precision=bf16 or fp16, or a backend with sharding=zero1.",
-    ),
-    (
-        ["backends.pytorch.sharding=split"],
-        "backends.pytorch.sharding=split is not known; choose one of: ddp, fsdp2, zero1, "
-        "zero1_native, zero2, zero2_offload, zero3, zero3_offload, zero_redundancy.",
-    ),
-    (
-        ["backend=[pytorch_fused,ortmodule]", "reference=pytorch"],
-        "reference=pytorch is not among the chosen backends (pytorch_fused, ortmodule); "
-        "add it to backend=[…] or choose another reference.",
-    ),
-    (
-        ["precision=tf32", "device=cpu"],
-        "precision=tf32 exists on CUDA devices only; choose precision=fp32.",
-    ),
-    (
-        ["seq_len=513", "model=bert-tiny"],
-        "seq_len=513 is longer than the 512 positions of model.name=bert-tiny; choose a shorter one.",
-    ),
-    (
-        [
-            *("device=cuda", "device.world_size=1", "backend=[pytorch,pytorch_zero2_offload]"),
-            "backends.pytorch_zero2_offload.optimizer=ort_fused_adam",
-        ],
-        "backends.pytorch_zero2_offload.optimizer=ort_fused_adam has CUDA kernels only, and with "
-        "sharding=zero2_offload the host takes the step; choose deepspeed_cpu_adam.",
-    ),
-    (
-        ["device=cuda", "device.world_size=1", "backends.pytorch.optimizer=deepspeed_cpu_adam"],
-        "backends.pytorch.optimizer=deepspeed_cpu_adam steps on the host, and with sharding=ddp the states "
-        "are on the GPU; choose one of zero2_offload, zero3_offload, or another optimizer.",
-    ),
-    (
-        ["measure=parity", "measure.until=0.01"],
-        "measure.until needs launches that are timed, and measure.launches=0 has none; "
-        "leave one of them out.",
-    ),
+    ("measure=parity measure.until=0.01", "needs launches that are timed, and measure.launches=0 has none"),
     # the overrides themselves
     (
-        ["seed"],
-        "seed is not an override; write key=value, or key=[a,b] for a list, "
-        "or 'key=\"any text\"' for unusual characters.",
+        "seed",
+        "seed is not an override; write key=value, or key=[a,b] for a list, or 'key=\"any text\"' for un",
     ),
     (
-        ["seed=1,2"],
-        "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a text.",
+        "seed=1,2",
+        "seed=1,2 is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a ",
     ),
-    (["hydra.searchpath=[file://nowhere]"], "hydra.searchpath: nowhere is not a folder."),
+    ("hydra.searchpath=[file://nowhere]", "hydra.searchpath: nowhere is not a folder."),
 ]
 
 
-@pytest.mark.parametrize(("overrides", "sentence"), REFUSED, ids=lambda value: str(value)[:40])
-def test_a_mistake_is_refused_in_one_sentence(no_gpu: None, overrides: list[str], sentence: str) -> None:
-    assert refusal(*overrides) == sentence
+@pytest.mark.parametrize(("overrides", "words"), REFUSED, ids=[overrides for overrides, _ in REFUSED])
+def test_a_mistake_is_refused_in_one_sentence(no_gpu: None, overrides: str, words: str) -> None:
+    said = refusal(*overrides.split())
+    assert words in said
+    assert "\n" not in said
 
 
 # --- a user's own files ---------------------------------------------------------------------------
@@ -776,37 +631,26 @@ def test_the_choices_include_the_users(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("old", "new", "sentence"),
     [
+        ("gpt2", "[gpt2]", "model/mine.yaml: model.architecture: cannot convert"),
+        ("seq_len: 16", "seq_len: long", "model/mine.yaml: model.seq_len must be a whole number, not long."),
         (
-            OWN_MODEL.replace("gpt2", "[gpt2]"),
-            "model/mine.yaml: model.architecture: cannot convert",
+            "seq_len",
+            "layers",
+            "model/mine.yaml: model.layers is not a key of the configuration; model has na",
         ),
-        (
-            OWN_MODEL.replace("seq_len: 16", "seq_len: long"),
-            "model/mine.yaml: model.seq_len must be a whole number, not long.",
-        ),
-        (
-            OWN_MODEL + "layers: 3",
-            "model/mine.yaml: model.layers is not a key of the configuration; model has name, ",
-        ),
-        (
-            OWN_MODEL.replace("task: causal-lm", ""),
-            "model.task has no value; set model.task=… or write it in the YAML file.",
-        ),
-        (
-            OWN_MODEL.replace("causal-lm", "poetry"),
-            f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}.",
-        ),
-        (OWN_MODEL + "  - :", "A configuration file is not valid YAML: mapping values are not allowed here"),
-        ("- a", "model/mine.yaml: Invalid type assigned: list"),
+        ("task: causal-lm", "", "model.task has no value; set model.task=… or write it in the YAML file."),
+        ("causal-lm", "poetry", f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}."),
+        ("seq_len: 16", "  - :", "A configuration file is not valid YAML: "),
+        (OWN_MODEL, "- a", "model/mine.yaml: Invalid type assigned: list"),
     ],
 )
 def test_a_mistake_in_the_users_file_names_key_or_place(
-    folder: Path, text: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, old: str, new: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yaml.SafeLoader", yaml.loader.SafeLoader)  # users' words, not libyaml's
-    (folder / "model/mine.yaml").write_text(text)
+    (folder / "model/mine.yaml").write_text(OWN_MODEL.replace(old, new))
     said = refusal(f"hydra.searchpath=[file://{folder}]", "model=mine")
     assert said.startswith(sentence)
     assert "\n" not in said

@@ -3,7 +3,6 @@
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bench.config.compose import compose
@@ -14,7 +13,6 @@ from tests.support.coverage import (
     TWO_KINDS_CENTRE,
     Draw,
     correlated_rounds,
-    draw_from,
     launch_effects,
     recorded,
     simulate,
@@ -82,28 +80,9 @@ def test_an_interval_over_blocks_would_be_wrong_where_launches_differ() -> None:
     assert np.mean(hits) < 0.85
 
 
-def test_recorded_noise_is_drawn_in_stretches_of_one_launch() -> None:
-    lines = [
-        ("a", 1, "b", launch, round_, 100 * launch + round_) for launch in (1, 2) for round_ in (1, 2, 3)
-    ]
-    table = pd.DataFrame(lines, columns=["case", "number", "backend", "launch", "round", "noise"])
-    random = np.random.default_rng(2)
-    noise = draw_from(table, 2)
-    drawn = {tuple(noise(random, 2)) for _ in range(100)}
-    assert drawn == {(101, 102), (102, 103), (201, 202), (202, 203)}
-
-
 def test_a_stopped_comparison_needs_fewer_or_more_launches_as_its_goal_says() -> None:
     measure = preset("default")
     easy, hard = (simulate(white, measure, 50, until=goal) for goal in (1.0, 0.012))
     assert easy.mean_launches == measure.launches
     assert measure.launches < hard.mean_launches < measure.most_launches
     assert hard.half_width <= 0.012
-
-
-def test_the_midmean_was_worth_choosing() -> None:
-    """On the noise that it was chosen on it needs the narrower interval; on normal noise it costs little."""
-    measure = preset("default")
-    for noise, most in ((white, 1.15), (recorded("recorded.noise.csv", measure.rounds), 0.9)):
-        mean = simulate(noise, measure, 1000, middle=lambda values: float(values.mean()))
-        assert simulate(noise, measure, 1000).half_width < most * mean.half_width

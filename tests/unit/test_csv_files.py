@@ -13,24 +13,6 @@ from tests.support.factories import block, comparison, failed, record, workload
 from tests.support.result_files import table_of_records, write_records, write_rows
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    path = tmp_path / "bert-tiny-cpux2.csv"
-    write_records(path, comparison({"pytorch": [[2.0, 2.1]], "ortmodule": [[1.5, 1.6]]}))
-    return path
-
-
-def test_every_derived_figure_can_be_recomputed_from_the_file_alone(saved: Path) -> None:
-    with saved.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 4
-    for row in rows:
-        derived = int(row["steps"]) * int(row["global_batch"]) / float(row["seconds"])
-        assert float(row["samples_per_s"]) == pytest.approx(derived, rel=1e-11)
-        batch = int(row["micro_batch"]) * int(row["grad_accum"]) * int(row["world_size"])
-        assert int(row["global_batch"]) == batch
-
-
 def test_the_file_has_one_header_unix_line_ends_and_blanks_for_what_is_missing(saved: Path) -> None:
     content = saved.read_bytes()
     assert b"\r" not in content
@@ -118,13 +100,3 @@ def test_only_a_folder_s_own_files_are_results(saved: Path) -> None:
     matrix.mkdir()
     (matrix / "support.csv").write_text("model\n")
     assert [path.stem for path in csv_files.list_files(saved.parent)] == ["bert-tiny-cpux2"]
-
-
-def test_a_contaminated_block_and_the_one_measured_again_are_both_kept(tmp_path: Path) -> None:
-    path = tmp_path / "again.csv"
-    spoilt = block(1, other_cpu_seconds=(1.0, 1.0))
-    write_records(path, [record(blocks=(spoilt, block(1, attempt=2)))])
-    table = csv_files.read(path)
-    assert list(table["attempt"]) == [1, 2]
-    assert list(table["status"]) == ["invalid", "ok"]
-    assert "other processes had 2.000 CPU seconds" in table["message"].iloc[0]

@@ -12,17 +12,9 @@ from bench.errors import UserError
 from bench.setup.nvidia_smi import ListedGpu
 
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}
-
-
 TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
-
-
 GPU = ListedGpu("NVIDIA H200", "580.95.05", total_mib=140 * 1024, free_mib=139 * 1024)
-
-
 WELL_STACK = StackSeen(name="ort", torch=TORCH, device="cuda")
-
-
 WELL = MachineSeen(
     cpu="AMD EPYC (AuthenticAMD family 25, model 1, stepping 1)",
     cores=16,
@@ -51,6 +43,18 @@ def test_what_the_kernel_does_not_count_is_not_called_quiet() -> None:
     assert [each.detail for each in judged if each.part == "other work"] == ["not known"]
 
 
+NEW_ORT = StackSeen(name="ort", pending=NEVER_SET_UP)
+
+
+def of_stack(**changes: object) -> dict[str, object]:
+    """A machine with one stack alone, which has these in place of what is well."""
+    return {"stacks": [replace(WELL_STACK, **changes)]}  # type: ignore[arg-type]
+
+
+def with_torch(**changes: object) -> dict[str, object]:
+    return of_stack(torch=TORCH | changes)
+
+
 BROKEN = [
     ({"cores": 1}, "cores", "poor", "one rank only", "taskset"),
     ({"busy_cores": 1.5}, "other work", "poor", "takes 1.5 cores", "end it"),
@@ -58,51 +62,37 @@ BROKEN = [
     ({"lacking": ["git", "g++"], "how_to_install": "x"}, "programs", "broken", "missing: git, g++", "x"),
     ({"lacking": ["git"], "how_to_install": "apt"}, "programs", "poor", "missing: git", "apt"),
     (
-        {"stacks": [StackSeen(name="ort", pending=NEVER_SET_UP, brings_python="3.12")]},
+        {"stacks": [replace(NEW_ORT, brings_python="3.12")]},
         *("stack ort", "poor", "not set up yet; no Python here will do, and uv brings 3.12"),
         "run `make setup`",
     ),
     (
-        {
-            "driver_problem": UserError(
-                "The NVIDIA driver does not answer (NVML: x)", "repair it, or choose device=cpu"
-            )
-        },
-        *("NVIDIA driver", "broken", "does not answer", "repair it, or choose device=cpu."),
+        {"driver_problem": UserError("The NVIDIA driver does not answer (NVML: x)", "repair it")},
+        *("NVIDIA driver", "broken", "does not answer", "repair it."),
     ),
     ({"gpus": [replace(GPU, processes=2)]}, "GPU 0", "poor", "2 processes", "CUDA_VISIBLE_DEVICES"),
     (
-        {"stacks": [replace(WELL_STACK, torch={**TORCH, "missing_libraries": ["libcudnn.so.8"]})]},
+        with_torch(missing_libraries=["libcudnn.so.8"]),
         *("stack ort: libcudnn.so.8", "broken", "ONNX Runtime's CUDA kernels need it", "--device cuda"),
     ),
     (
-        {"stacks": [replace(WELL_STACK, device="cpu")]},
+        of_stack(device="cpu"),
         *("stack ort: CUDA", "poor", "those for a CPU", "make setup SETUP_ARGS='--device cuda'"),
     ),
     (
-        {"stacks": [WELL_STACK], "gpus": [replace(GPU, driver="470.57.02")]},
-        *(
-            "stack ort",
-            "broken",
-            "470.57.02, and the ort stack's CUDA 12.4 needs 525.60.13",
-            "install a newer driver",
-        ),
+        of_stack() | {"gpus": [replace(GPU, driver="470.57.02")]},
+        *("stack ort", "broken", "the ort stack's CUDA 12.4 needs 525.60.13", "install a newer driver"),
     ),
     (
-        {"stacks": [replace(WELL_STACK, name="modern")], "gpus": [replace(GPU, driver="550.54.15")]},
-        *(
-            "stack modern",
-            "poor",
-            "550.54.15, and the modern stack's CUDA 13.0 needs 580.65.06",
-            "install a newer driver",
-        ),
+        of_stack(name="modern") | {"gpus": [replace(GPU, driver="550.54.15")]},
+        *("stack modern", "poor", "the modern stack's CUDA 13.0 needs 580.65.06", "install a newer driver"),
     ),
     (
-        {"stacks": [StackSeen(name="ort", pending=["ortmodule", "deepspeed"])]},
+        {"stacks": [replace(NEW_ORT, pending=["ortmodule", "deepspeed"])]},
         *("stack ort", "broken", "ortmodule, deepspeed to be done", "run `make setup`"),
     ),
     (
-        {"stacks": [StackSeen(name="modern", pending=NEVER_SET_UP)]},
+        {"stacks": [replace(NEW_ORT, name="modern")]},
         *("stack modern", "poor", "not set up", "run `make setup STACK=modern`"),
     ),
     (
@@ -110,29 +100,18 @@ BROKEN = [
         *("stack ort", "broken", "ImportError: libfoo.so.7", "make clean"),
     ),
     (
-        {"stacks": [replace(WELL_STACK, torch=TORCH, wrong=["torch 2.5.0 instead of 2.6.0"])]},
+        of_stack(wrong=["torch 2.5.0 instead of 2.6.0"]),
         *("stack ort: versions", "poor", "torch 2.5.0 instead of 2.6.0", "make clean"),
     ),
     (
-        {"stacks": [replace(WELL_STACK, torch={**TORCH, "cuda": False, "cuda_build": None})]},
+        with_torch(cuda=False, cuda_build=None),
         *("stack ort: CUDA", "broken", "a build for CPUs", "built for CUDA"),
     ),
+    (with_torch(cuda=False), "stack ort: CUDA", "broken", "finds no GPU", "driver for CUDA 12.4"),
+    (with_torch(capability=[12, 0]), "stack ort: CUDA", "broken", "no kernels", "built for this GPU"),
     (
-        {"stacks": [replace(WELL_STACK, torch={**TORCH, "cuda": False})]},
-        *("stack ort: CUDA", "broken", "CUDA 12.4 finds no GPU", "driver for CUDA 12.4"),
-    ),
-    (
-        {"stacks": [replace(WELL_STACK, torch={**TORCH, "capability": [12, 0]})]},
-        *("stack ort: CUDA", "broken", "sm_120, for which it has no kernels", "built for this GPU"),
-    ),
-    (
-        {
-            "backends": {
-                "pytorch": BackendSeen(),
-                "ortmodule": BackendSeen(UserError("torch is not installed", "run `make setup`")),
-            }
-        },
-        *("backends", "broken", "ortmodule: torch is not installed", "run `make setup`."),
+        {"backends": {"pytorch": BackendSeen(), "ortmodule": BackendSeen(UserError("no torch", "get it"))}},
+        *("backends", "broken", "ortmodule: no torch", "get it."),
     ),
     (
         {
@@ -144,11 +123,7 @@ BROKEN = [
         *("backends", "poor", "x@modern, y@modern: needs modern", "set it up."),
     ),
     (
-        {
-            "stacks": [
-                StackSeen(name="ort", pending=NEVER_SET_UP, unsuitable=UserError("glibc 2.17", "a newer one"))
-            ]
-        },
+        {"stacks": [replace(NEW_ORT, unsuitable=UserError("glibc 2.17", "a newer one"))]},
         *("stack ort", "broken", "glibc 2.17", "a newer one."),
     ),
 ]

@@ -6,15 +6,7 @@ from bench.config.compose import compose
 from bench.config.engine_options import engine_variables, format_engine_options
 from bench.errors import UserError
 
-NO_SPARSITY = {"compute_optimizer": False}
 BOTH = {"embedding_sparsity": False, "compute_optimizer": False}
-
-
-def test_ortmodule_without_sparsity_differs_from_ortmodule_in_its_options_alone() -> None:
-    backends = compose(["backend=[pytorch,ortmodule,ortmodule_no_sparsity]"]).backends
-    ours, plain = backends["ortmodule_no_sparsity"], backends["ortmodule"]
-    assert (ours.engine, ours.optimizer, ours.sharding) == (plain.engine, plain.optimizer, plain.sharding)
-    assert (ours.engine_options, plain.engine_options) == (NO_SPARSITY, {})
 
 
 def test_options_become_the_variables_that_onnx_runtime_reads() -> None:
@@ -33,41 +25,31 @@ def test_options_are_one_cell_whatever_their_order() -> None:
     assert format_engine_options({}) == ""
 
 
+OPTIONS = "+backends.ortmodule.engine_options"
+MAX = "backends.compile_max_autotune.engine_options"
+
+
 @pytest.mark.parametrize(
     ("overrides", "why"),
     [
+        (f"{OPTIONS}.speed=true", "is no option of engine=ortmodule; choose from comp"),
+        ("+backends.pytorch.engine_options.triton=true", "is no option of engine=eager; leave it out"),
+        (f"{OPTIONS}.compute_optimizer=1", "must be false or true, not 1"),
+        (f"{OPTIONS}.triton=true", "has an effect on CUDA devices only"),
+        (f"{OPTIONS}.memory_level=1", "has an effect with checkpointing=true only"),
+        (f"{OPTIONS}.memory_level=true checkpointing=true", "must be 1 or 2, not True"),
+        ("backend=[pytorch,ortmodule_tuned]", "has an effect on CUDA devices only"),
         (
-            ["+backends.ortmodule.engine_options.speed=true"],
-            "is no option of engine=ortmodule; choose from comp",
+            f"backend=[pytorch,compile_max_autotune] {MAX}.mode=fast",
+            "must be max-autotune or reduce-ov",
         ),
-        (["+backends.pytorch.engine_options.triton=true"], "is no option of engine=eager; leave it out"),
-        (["+backends.ortmodule.engine_options.compute_optimizer=1"], "must be false or true, not 1"),
-        (["+backends.ortmodule.engine_options.triton=true"], "has an effect on CUDA devices only"),
-        (["+backends.ortmodule.engine_options.memory_level=1"], "has an effect with checkpointing=true only"),
-        (
-            ["+backends.ortmodule.engine_options.memory_level=true", "checkpointing=true"],
-            "must be 1 or 2, not True",
-        ),
-        (["backend=[pytorch,ortmodule_tuned]"], "has an effect on CUDA devices only"),
-        (
-            [
-                "backend=[pytorch,compile_max_autotune]",
-                "backends.compile_max_autotune.engine_options.mode=fast",
-            ],
-            "mode must be max-autotune or reduce-overhead, not fast",
-        ),
-        (
-            ["backend=[pytorch,compile_reduce_overhead]"],
-            "mode=reduce-overhead has an effect on CUDA devices only",
-        ),
+        ("backend=[pytorch,compile_reduce_overhead]", "mode=reduce-overhead has an effect on CUDA devices"),
     ],
 )
-def test_what_an_engine_does_not_have_or_what_changes_nothing_is_refused(
-    overrides: list[str], why: str
-) -> None:
-    chosen = [] if overrides[0].startswith("backend=") else ["backend=[pytorch,ortmodule]"]  # on either stack
+def test_what_an_engine_does_not_have_or_what_changes_nothing_is_refused(overrides: str, why: str) -> None:
+    chosen = [] if overrides.startswith("backend=") else ["backend=[pytorch,ortmodule]"]  # on either stack
     with pytest.raises(UserError, match=why):
-        compose([*chosen, *overrides])
+        compose([*chosen, *overrides.split()])
 
 
 def test_an_option_for_a_backend_that_is_not_chosen_is_refused() -> None:

@@ -29,11 +29,6 @@ def test_the_figure_shows_every_value_interval_verdict_and_status(tmp_path: Path
     assert "2 ranks" in whole
 
 
-def test_the_bars_start_at_zero(tmp_path: Path) -> None:
-    svg = rendered(tmp_path, golden_records())
-    assert "0" in svg_texts(svg)
-
-
 def test_a_backend_without_speedup_shows_the_reason_in_place_of_its_bar(tmp_path: Path) -> None:
     records = [failed("pytorch", "oom", "no memory"), *comparison({"ortmodule": [[1.5]]})]
     svg = rendered(tmp_path, records)

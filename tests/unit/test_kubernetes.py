@@ -4,13 +4,12 @@ Whether Kubernetes takes their keys, `make containers` asks its schemas.
 """
 
 import re
-from itertools import pairwise
 
 import pytest
 
 from bench.config.compose import compose
 from bench.machine.variables import SECRET_VARIABLE
-from tests.support.manifests import FILES, Manifests
+from tests.support.manifests import Manifests
 from tests.support.pages import text_of
 
 pytestmark = pytest.mark.once
@@ -26,15 +25,6 @@ def test_the_number_of_nodes_is_the_same_in_all_places(manifests: Manifests) -> 
     assert device.nnodes > 1
     assert manifests.job["completions"] == manifests.job["parallelism"] == device.nnodes
     assert device.world_size == device.nnodes * manifests.container["resources"]["limits"]["nvidia.com/gpu"]
-
-
-def test_each_line_that_depends_on_it_is_marked(manifests: Manifests) -> None:
-    """Who changes the number goes by these marks."""
-    lines = text_of(FILES[0]).splitlines()
-    marked = {line.split(":")[0].strip() for line in lines if line.endswith("# (n)")}
-    assert marked == {"completions", "parallelism", "nvidia.com/gpu"}
-    following = [after for line, after in pairwise(lines) if line.endswith("(n)")]
-    assert [line for line in following if "device.nnodes=" in line and "device.world_size=" in line]
 
 
 def test_the_comparison_composes_and_waits_as_long_as_the_other_nodes_do(manifests: Manifests) -> None:
@@ -70,10 +60,6 @@ def test_service_policy_and_one_pod_a_node_are_about_the_pods_of_the_job(manifes
         assert selector == {"matchLabels": labels}
 
 
-def test_a_pod_that_fails_is_not_replaced(manifests: Manifests) -> None:
-    assert (manifests.job["backoffLimit"], manifests.pod["restartPolicy"]) == (0, "Never")
-
-
 def test_the_secret_is_in_the_variable_that_the_harness_reads(manifests: Manifests) -> None:
     (variable,) = manifests.container["env"]
     assert variable["name"] == SECRET_VARIABLE
@@ -96,7 +82,3 @@ def test_results_and_reports_lie_on_the_claim_where_every_pod_can_mount_it(manif
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
     (shared,) = [mount["name"] for mount in mounts if mount["mountPath"] == "/dev/shm"]
     assert volumes[shared]["emptyDir"]["medium"] == "Memory"
-
-
-def test_deleting_the_job_deletes_no_results() -> None:
-    assert "PersistentVolumeClaim" not in text_of(FILES[0])

@@ -4,27 +4,23 @@ import pytest
 
 from bench.config import layers
 from bench.config.compose import compose
-from bench.config.sizes import read_shipped, resize
+from bench.config.sizes import resize
 from bench.errors import UserError
 from bench.statistics.table_values import model_label
 
 
-def test_an_encoder_keeps_its_width_and_loses_layers() -> None:
-    published = compose(["model=bert-large", "device=cpu"]).model.config
-    kept = resize(published, "layers:6")
-    assert kept == {**published, "num_hidden_layers": 6}
-
-
-def test_an_encoder_and_a_decoder_that_are_equally_deep_keep_as_many() -> None:
-    kept = resize({"encoder_layers": 12, "decoder_layers": 12, "d_model": 1024}, "layers:5")
-    assert kept == {"encoder_layers": 5, "decoder_layers": 5, "d_model": 1024}
-
-
-def test_the_shallower_stack_keeps_the_same_share() -> None:
-    assert resize({"encoder_layers": 12, "decoder_layers": 6}, "layers:4") == {
-        "encoder_layers": 4,
-        "decoder_layers": 2,
-    }
+@pytest.mark.parametrize(
+    ("published", "number", "kept"),
+    [
+        ({"num_hidden_layers": 24, "width": 1024}, 6, {"num_hidden_layers": 6, "width": 1024}),
+        ({"encoder_layers": 12, "decoder_layers": 12}, 5, {"encoder_layers": 5, "decoder_layers": 5}),
+        ({"encoder_layers": 12, "decoder_layers": 6}, 4, {"encoder_layers": 4, "decoder_layers": 2}),
+    ],
+)
+def test_each_stack_of_layers_keeps_the_same_share_and_its_width(
+    published: dict[str, int], number: int, kept: dict[str, int]
+) -> None:
+    assert resize(published, f"layers:{number}") == kept
 
 
 @pytest.mark.parametrize(
@@ -66,19 +62,14 @@ def test_every_stage_needs_a_layer() -> None:
         compose(["model=swinv2-base", "device=cpu", "model.size=layers:3"])
 
 
-def test_the_keys_of_layers_are_known_in_every_model_of_the_published_comparison() -> None:
-    depths = {
-        name: layers.count(compose([f"model={name}", "device=cpu"]).model.config)
-        for name in ("bert-large", "distilbert-base", "gpt2", "t5-large", "swinv2-base", "whisper-small")
-    }
-    assert depths == {
-        "bert-large": 24,
-        "distilbert-base": 6,
-        "gpt2": 12,
-        "t5-large": 24,
-        "swinv2-base": 24,
-        "whisper-small": 12,
-    }
+@pytest.mark.parametrize(
+    ("model", "depth"),
+    [("bert-large", 24), ("distilbert-base", 6), ("gpt2", 12), ("t5-large", 24), ("whisper-small", 12)],
+)
+def test_the_keys_of_layers_are_known_in_every_model_of_the_published_comparison(
+    model: str, depth: int
+) -> None:
+    assert layers.count(compose([f"model={model}", "device=cpu"]).model.config) == depth
 
 
 def test_a_label_never_hides_what_was_left_out() -> None:
@@ -88,8 +79,3 @@ def test_a_label_never_hides_what_was_left_out() -> None:
     assert model_label("bert-large", "changed", 24, 24) == "bert-large, changed"
     for size in ("pretrained", "random weights"):  # somebody's own, of which nothing was left out
         assert model_label("ck-gpt", size, 2, 2) == model_label("ck-gpt", size, None, None) == "ck-gpt"
-
-
-def test_a_user_s_model_called_own_is_not_the_shipped_file_of_that_name() -> None:
-    assert read_shipped("own") is None
-    assert read_shipped("bert-large") is not None

@@ -78,32 +78,17 @@ def test_one_configuration_has_one_name_one_hash_and_one_command(one: list[str],
         (["device.world_size=1", "device.hold_threads=false"], "no-hold_threads"),
         (["data={batches: 4}"], "batches-4"),
         (["+model.config.layers=[1,2]"], "layers-1-2"),
+        # what would otherwise replace the usual comparison
+        (["measure=parity"], "parity"),
+        (["measure.launches=0"], "parity"),
+        (["measure=converge", "data=python_docs", "adam.lr=1e-3"], "lr-0-001-data-python_docs-converge"),
+        (["measure.batch=max", "device.memory_limit_gib=4"], "memory_limit_gib-4-batch-max"),
+        (["backend=[pytorch,compile]"], "compile"),
+        (["backend=[pytorch,compile,pytorch_sdpa,pytorch_fused]"], "3-backends"),
     ],
 )
 def test_what_changes_the_measurement_is_in_words_before_a_hash(overrides: list[str], words: str) -> None:
     assert re.fullmatch(f"(bert-mini|gpt2)-cpux[12]-{words}-[0-9a-f]{{4}}", named(*overrides))
-
-
-@pytest.mark.parametrize("override", ["measure=parity", "measure.launches=0"])
-def test_parity_alone_replaces_no_timed_rounds(override: str) -> None:
-    assert named(override)[:-5] == "bert-mini-cpux2-parity"
-
-
-def test_the_way_to_a_target_replaces_no_other_comparison() -> None:
-    made = named("measure=converge", "measure.rounds=3", "data=python_docs", "adam.lr=1e-3")
-    assert made[:-5] == "bert-mini-cpux2-lr-0-001-data-python_docs-converge"
-
-
-def test_the_rule_of_batches_is_measured_where_it_is_not_the_default() -> None:
-    made = named("measure.batch=max", "device.memory_limit_gib=4")
-    assert made[:-5] == "bert-mini-cpux2-memory_limit_gib-4-batch-max"
-
-
-def test_of_backends_the_unusual_ones_are_named_and_many_are_counted() -> None:
-    assert named("backend=[pytorch,compile]")[:-5] == "bert-mini-cpux2-compile"
-    assert named("backend=[pytorch,ortmodule]")[:-5] == "bert-mini-cpux2"
-    many = "backend=[pytorch,compile,pytorch_sdpa,pytorch_fused]"
-    assert named(many)[:-5] == "bert-mini-cpux2-3-backends"
 
 
 @pytest.mark.parametrize(

@@ -32,23 +32,13 @@ from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAIN: "msgspec.msgpack.Decoder[Any]" = msgspec.msgpack.Decoder()
 SECRET = "a secret of sixteen or more"
 
-Say = Callable[[str], None]
-
 
 def a_device(**changes: Any) -> Device:
-    figures: dict[str, Any] = {
-        "type": "cpu",
-        "world_size": 2,
-        "threads": 1,
-        "hold_threads": True,
-        "allocator": "tuned",
-        "nnodes": 2,
-        "rdzv_endpoint": "127.0.0.1:29400",
-    }
+    figures: dict[str, Any] = {"type": "cpu", "world_size": 2, "threads": 1, "hold_threads": True}
+    figures |= {"allocator": "tuned", "nnodes": 2, "rdzv_endpoint": "127.0.0.1:29400"}
     return Device(**figures | changes)
 
 
@@ -86,13 +76,6 @@ def test_where_the_nodes_meet_is_neither_in_the_file_s_name_nor_in_the_hash() ->
     assert [name[:-5] for name in names] == ["bert-tiny-cpux2-nnodes-2"]
     assert config_hash(one) == config_hash(other)
     assert measured_settings(one)["device"]["nnodes"] == 2
-
-
-def test_by_default_every_node_has_as_many_ranks_as_one_alone() -> None:
-    alone = compose(["device=cpu"]).device.world_size
-    assert (
-        compose(["device=cpu", "device.nnodes=3", "device.rdzv_endpoint=a:1"]).device.world_size == 3 * alone
-    )
 
 
 def test_a_node_needs_cores_and_gpus_for_its_own_ranks_only(tmp_path: Path) -> None:
@@ -248,11 +231,6 @@ def test_a_node_that_starts_before_the_coordinator_serves_once_and_ends(
     assert said[-1] == "the coordinator has ended, and so has all that it started here"
 
 
-def test_where_no_coordinator_came_the_last_reason_is_said(secret: str, said: list[str]) -> None:
-    assert node_program.reach(f"127.0.0.1:{free_port()}", secret, wait_s=0.1) is None
-    assert "refused" in said[-1]
-
-
 # --- the nodes of a comparison, with a program that starts nothing ------------------------------------
 
 
@@ -317,18 +295,6 @@ def test_nodes_that_never_come_are_refused_after_the_time_out_with_the_remedy(no
     words = r"0 of 1 other nodes reported at .* run `make node COORDINATOR=127.0.0.1:\d+` on each"
     with pytest.raises(UserError, match=words):
         nodes.gather()
-
-
-def test_somebody_with_another_secret_is_turned_away_and_the_wait_goes_on(nodes: NodePool) -> None:
-    with ThreadPoolExecutor() as pool:
-        stranger = pool.submit(lambda: introduce(dial(nodes.listener.address), "another", {}))
-        time.sleep(0.1)
-        program = a_program(nodes)
-        nodes.gather()
-        with pytest.raises(Refused):
-            stranger.result()
-    assert [node.name for node in nodes.members] == ["node 1 (there)"]
-    program.kill()
 
 
 @pytest.mark.parametrize(

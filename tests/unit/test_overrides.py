@@ -37,21 +37,8 @@ def test_texts_are_quoted_where_they_must_be_and_what_follows_is_added(
 @pytest.mark.parametrize(
     "value",
     [
-        *(
-            "a/b.py:Net",
-            "layers:2",
-            "ö b",
-            "null",
-            "True",
-            "1e3",
-            "-1_0",
-            ".5",
-            "inf",
-            "",
-            "a,b",
-            "x=y",
-            'a"b',
-        ),
+        *("a/b.py:Net", "layers:2", "ö b", "null", "True", "1e3", "-1_0", ".5", "inf"),
+        *("", "a,b", "x=y", 'a"b'),
         *(None, True, 3, 1e-7, [1, "2", None], {"a": "1", "b": [True]}),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from bench.config import layers, own
 from bench.config.choices import CONF
@@ -28,6 +28,9 @@ BERT: dict[str, Any] = {
     "intermediate_size": 64,
     "max_position_embeddings": 128,
 }
+
+
+WHOLE = {"config.json": json.dumps(BERT)}
 
 
 def saved(folder: Path, name: str = "tiny_bert", **changes: Any) -> Path:
@@ -106,10 +109,6 @@ def test_a_hub_id_needs_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (config.model.name, config.model.architecture) == ("bert-base-uncased", None)
 
 
-def test_nothing_of_ones_own_is_refused() -> None:
-    assert refusal("model=own").startswith("model=own is a model of your own, and none is given")
-
-
 def test_every_end_of_a_class_names_a_task_that_there_is() -> None:
     tasks = {path.stem for path in (CONF.parent / "bench/worker/workload/tasks").glob("[!_]*.py")}
     assert {task.replace("-", "_") for task in own.HEADS.values()} <= tasks
@@ -154,10 +153,7 @@ def test_more_layers_than_a_folder_has_are_refused(tmp_path: Path) -> None:
     ("changes", "key"),
     [
         ({"num_hidden_layers": 6}, "num_hidden_layers=6, not 2"),
-        (
-            {"hidden_size": 256, "num_attention_heads": 4},
-            "hidden_size=256, not 128; num_attention_heads=4, no",
-        ),
+        ({"hidden_size": 256, "num_attention_heads": 4}, "hidden_size=256, not 128; num_attention_heads=4"),
         ({"vocab_size": 31090}, "vocab_size=31090, not 30522"),
     ],
 )
@@ -217,18 +213,6 @@ def test_a_size_within_a_part_contradicts_too() -> None:
     }
 
 
-def test_a_part_of_what_is_null_is_refused() -> None:
-    assert refusal("model=bert-tiny", "model.lora.rank=4").startswith(
-        "the command line sets a part of what is null here, such as model.lora of most models, or "
-    )
-
-
-def test_a_mistyped_key_of_an_adapter_is_refused() -> None:
-    assert refusal("model=llama-2-7b", "++model.lora.rnak=4") == (
-        "model.lora.rnak is not a key of the configuration; model.lora has rank, alpha, dropout, modules."
-    )
-
-
 def test_another_number_of_labels_replaces_their_names() -> None:
     assert own.merge({"id2label": {"0": "a"}, "label2id": {"a": 0}}, {"num_labels": 3}) == {"num_labels": 3}
 
@@ -241,19 +225,16 @@ def test_another_number_of_labels_replaces_their_names() -> None:
         ({"config.json": "[]"}, "config.json is no mapping of keys; "),
         ({"config.json": "{}"}, "config.json has no model_type; add the name that transformers has for it."),
         (
-            {"config.json": json.dumps(BERT), "pytorch_model.bin": ""},
-            "has its weights in pytorch_model.bin, which is not read; save them as safetensors, or ",
+            WHOLE | {"pytorch_model.bin": ""},
+            "has its weights in pytorch_model.bin, which is not read",
         ),
+        (WHOLE | {"pytorch_model-00001-of-00002.bin": ""}, "-00001-of-00002.bin, which is not read; "),
         *(
             (
-                {"config.json": json.dumps(BERT), "adapter_config.json": "{}", weights: ""},
-                "holds adapter_config.json, so that transformers would load the adapter's base model instead",
+                WHOLE | {"adapter_config.json": "{}", weights: ""},
+                "would load the adapter's base model inst",
             )
             for weights in ("model.safetensors", "adapter_model.safetensors")
-        ),
-        (
-            {"config.json": json.dumps(BERT), "pytorch_model-00001-of-00002.bin": ""},
-            "has its weights in pytorch_model-00001-of-00002.bin, which is not read; ",
         ),
     ],
 )
@@ -289,19 +270,17 @@ def test_the_files_that_may_run_belong_to_the_identity(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"version https://git-lfs.github.com/spec/v1\n", b"\x10\0\0\0\0\0\0\0{}", b"\xff" * 100]
+    "content",
+    [
+        b"",
+        b"version https://git-lfs.github.com/spec/v1\n",
+        b"\x10\0\0\0\0\0\0\0{}",
+        b"\xff" * 100,
+        save({"a": np.zeros(100)})[:-10],
+    ],
 )
 def test_damaged_weights_are_found_without_a_rank(tmp_path: Path, content: bytes) -> None:
     folder = saved(tmp_path)
     (folder / "model.safetensors").write_bytes(content)
     with pytest.raises(UserError, match=r"model.safetensors is damaged or no file of safetensors; fetch"):
-        check_model(compose([f"model.pretrained={folder}", "device=cpu"]))
-
-
-def test_weights_that_were_cut_off_are_found_without_a_rank(tmp_path: Path) -> None:
-    folder = saved(tmp_path)
-    save_file({"a": np.zeros(100)}, folder / "model.safetensors")
-    whole = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(whole[:-10])
-    with pytest.raises(UserError, match="is damaged"):
         check_model(compose([f"model.pretrained={folder}", "device=cpu"]))

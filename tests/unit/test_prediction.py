@@ -11,67 +11,37 @@ from tests.support.factories import MIB, block, record
 from tests.support.result_files import table_of_records
 
 
-def test_without_sharding_every_rank_holds_16_bytes_a_parameter() -> None:
-    found = predict(
-        parameters=1000, trainable=1000, optimizer="adamw", sharding="ddp", world_size=4, device="cpu"
-    )
-    assert found == Predicted(weights=4000, gradients=4000, optimizer=8000)
+def predicted(sharding: str, device: str = "cpu", **sizes: int) -> Predicted:
+    """Of 1000 parameters on four ranks, unless the sizes say otherwise."""
+    given: dict[str, Any] = {"parameters": 1000, "trainable": 1000, "world_size": 4} | sizes
+    return predict(**given, optimizer="adamw", sharding=sharding, device=device)
 
 
-def test_zero_1_divides_the_states_and_copies_the_rank_s_part_of_the_weights() -> None:
-    found = predict(
-        parameters=1000, trainable=1000, optimizer="adamw", sharding="zero1", world_size=4, device="cpu"
-    )
-    assert found == Predicted(weights=5000, gradients=4000, optimizer=2000)
-
-
-def test_deepspeed_s_own_modes_hold_16_bits_and_an_fp32_copy_of_the_rank_s_part() -> None:
-    found = predict(
-        parameters=1000,
-        trainable=1000,
-        optimizer="adamw",
-        sharding="zero1_native",
-        world_size=4,
-        device="cuda",
-    )
-    assert found == Predicted(weights=2000 + 1000, gradients=2000, optimizer=2000)
-
-
-def test_a_share_that_does_not_come_out_even_is_rounded_up() -> None:
-    assert (
-        predict(
-            parameters=10, trainable=10, optimizer="adamw", sharding="zero1", world_size=4, device="cpu"
-        ).optimizer
-        == 8 * 3
+@pytest.mark.parametrize(
+    ("sharding", "device", "sizes", "bytes_"),
+    [
+        ("ddp", "cpu", {}, (4000, 4000, 8000)),  # 16 bytes a parameter
+        ("zero1", "cpu", {}, (5000, 4000, 2000)),  # a share of the states, and a copy of that of the weights
+        ("zero1_native", "cuda", {}, (2000 + 1000, 2000, 2000)),  # 16 bits, and an fp32 copy of its part
+        ("zero1", "cpu", {"parameters": 10, "trainable": 10}, (52, 40, 8 * 3)),  # rounded up
+        ("ddp", "cpu", {"trainable": 10, "world_size": 1}, (4000, 40, 80)),  # the others are frozen
+        ("zero2_offload", "cuda", {}, (4000, 0, 0)),
+        ("zero3_offload", "cuda", {}, (0, 0, 0)),
+    ],
+)
+def test_a_rank_s_memory_follows_from_parameters_sharding_and_device(
+    sharding: str, device: str, sizes: dict[str, int], bytes_: tuple[int, int, int]
+) -> None:
+    weights, gradients, optimizer = bytes_
+    assert predicted(sharding, device, **sizes) == Predicted(
+        weights=weights, gradients=gradients, optimizer=optimizer
     )
 
 
-def test_frozen_parameters_have_neither_gradients_nor_states() -> None:
-    found = predict(
-        parameters=1000, trainable=10, optimizer="adamw", sharding="ddp", world_size=1, device="cpu"
-    )
-    assert found == Predicted(weights=4000, gradients=40, optimizer=80)
-
-
-@pytest.mark.parametrize(("sharding", "on_the_device"), [("zero2_offload", 4000), ("zero3_offload", 0)])
-def test_what_is_offloaded_is_not_on_the_gpu(sharding: str, on_the_device: int) -> None:
-    found = predict(
-        parameters=1000, trainable=1000, optimizer="adamw", sharding=sharding, world_size=4, device="cuda"
-    )
-    assert found == Predicted(weights=on_the_device, gradients=0, optimizer=0)
-
-
-def test_on_a_cpu_offloading_moves_nothing() -> None:
+@pytest.mark.parametrize("stage", ["zero2", "zero3"])
+def test_on_a_cpu_offloading_moves_nothing(stage: str) -> None:
     """The device is the host, so that the parts are those of the stage."""
-    sizes: dict[str, Any] = {
-        "parameters": 1000,
-        "trainable": 1000,
-        "world_size": 4,
-        "device": "cpu",
-        "optimizer": "adamw",
-    }
-    for stage in ("zero2", "zero3"):
-        assert predict(**sizes, sharding=f"{stage}_offload") == predict(**sizes, sharding=stage)
+    assert predicted(f"{stage}_offload") == predicted(stage)
 
 
 def parts(peak_mib: int, **changes: Any) -> MemoryParts | None:

@@ -111,10 +111,6 @@ def test_tokens_keep_clear_of_special_ones_and_fit_the_vocabulary(task: str) -> 
         assert (batch["attention_mask"] == 1).all()
 
 
-def test_every_evaluation_looks_at_the_same() -> None:
-    assert equal([held_out_batch(SEQ_LEN, task="masked-lm")], [held_out_batch(SEQ_LEN, task="masked-lm")])
-
-
 def test_windows_do_not_overlap_and_the_rest_is_left_out() -> None:
     windows: Integers = cut(bytes(range(10)), 4)
     assert windows.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -145,7 +141,7 @@ def test_models_of_language_are_taken(model: str) -> None:
         ("model=vit-base", "model.task=image-classification needs some"),
         (
             "model=bert-tiny model.config.vocab_size=200",
-            "has 265 words, more than model.config.vocab_size=200",
+            "has 265 words, more than model.config.vocab_size",
         ),
         ("model=bert-tiny micro_batch=5000", "samples of seq_len=64 to train on, and one step takes 10,000"),
     ],

@@ -91,10 +91,3 @@ def test_a_group_on_a_living_node_that_fails_leaves_its_log_in_its_row(started: 
         with groups.closing_if_it_fails("pytorch"):
             fail()
     assert recorded == ["what the node's ranks wrote"]
-
-
-def test_of_closed_ranks_a_node_says_that_it_knows_nothing_more(started: RemoteRanks) -> None:
-    started.close()
-    assert started.log_tail().startswith("node 0 (")
-    assert "could not tell" in started.states()
-    started.close()

@@ -30,13 +30,6 @@ def test_every_results_file_is_rendered_and_a_damaged_one_stops_no_other(
     assert error.count("\n") == 1
 
 
-def test_a_folder_without_results_is_one_sentence_and_status_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command.main([str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "holds no results file" in capsys.readouterr().err
-
-
 def test_every_row_links_to_its_comparison_and_those_of_the_same_workload_are_told_apart(
     tmp_path: Path,
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from bench.report.build import render_report
 from bench.results.records import Record
 from tests.support.factories import comparison, workload
-from tests.support.reports import printed, save, section_of, svg_texts
+from tests.support.reports import save, section_of, svg_texts
 
 
 def at_largest(**sizes: int) -> list[Record]:
@@ -35,9 +35,6 @@ def both_rules(tmp_path: Path) -> Path:
     return tmp_path / "reports"
 
 
-HEADING = "; each backend at its largest batch, memory limit 4 GiB per backend"
-
-
 def test_results_at_equal_and_at_the_largest_batch_never_share_a_table(both_rules: Path) -> None:
     index = (both_rules / "index.md").read_text(encoding="utf-8")
     equal, largest = (section_of(index, anchor) for anchor in ("equal", "largest"))
@@ -59,16 +56,3 @@ def test_nor_do_they_share_a_figure(both_rules: Path) -> None:
     assert "Throughput relative to pytorch" in equal
     assert "Throughput relative to pytorch, each backend at its largest batch" in largest
     assert "(pytorch 18, ortmodule_zero1 34)" in " ".join(largest)
-
-
-def test_the_page_of_a_comparison_at_the_largest_batch_shows_each_and_the_limit(both_rules: Path) -> None:
-    page = section_of((both_rules / "index.md").read_text(encoding="utf-8"), "largest")
-    assert "| backend | what runs | micro-batch | samples/s |" in page
-    assert "| eager + adamw + ddp | 18 |" in page
-    assert (
-        "each backend at its largest micro-batch (pytorch 18, ortmodule_zero1 34) × accumulation 2 × 2 "
-        "ranks, memory limit 4 GiB per backend, length 128" in page
-    )
-    shown = printed(at_largest(pytorch=18, ortmodule=34))
-    assert all(len(line) <= 100 for line in shown.splitlines())
-    assert re.search(r"ortmodule +34 ", shown)

@@ -21,20 +21,20 @@ CRASH = ("crashed", "rank 1 was killed by SIGKILL during block", "")
 
 
 def interrupted(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, **settings: Any
+    folder: Path, monkeypatch: pytest.MonkeyPatch, times: int, call: str = "_block", **settings: Any
 ) -> list[dict[str, str]]:
-    """A run that ends after so many blocks of a rank; the rows that it leaves."""
+    """A run that ends after so many blocks of a rank, or other calls of groups; the rows that it leaves."""
     count = Counter[str]()
-    original = FakeGroup._block
+    original = getattr(FakeGroup, call)
 
-    def block(self: FakeGroup, steps: int, rank: int) -> dict[str, Any]:
-        count["blocks"] += 1
-        if count["blocks"] > blocks:
+    def counted(self: FakeGroup, *arguments: Any) -> Any:
+        count[call] += 1
+        if count[call] > times:
             raise KeyboardInterrupt
-        return original(self, steps, rank)
+        return original(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(FakeGroup, "_block", block)
+        patch.setattr(FakeGroup, call, counted)
         with pytest.raises(KeyboardInterrupt):
             Resumable(folder, **settings)
     return rows_of(folder)
@@ -216,13 +216,6 @@ def test_parity_alone_is_made_again_as_a_whole_where_a_backend_broke(tmp_path: P
     assert [row["status"] for row in again.rows] == ["untimed"] * 3
 
 
-def test_a_reference_that_diverged_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
-    before = Resumable(tmp_path, {"pytorch": {"loss": float("nan")}})
-    run = Resumable(tmp_path, resume=True)
-    assert run.groups == []
-    assert run.rows == before.rows
-
-
 @pytest.mark.parametrize(
     ("settings", "differing"),
     [
@@ -304,20 +297,10 @@ def test_a_damaged_file_is_refused_and_stays(tmp_path: Path) -> None:
 def test_a_goal_not_reached_yet_gets_more_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measure = {"until": 0.001, "most_launches": 4}
     changes: dict[str, Script] = {"ortmodule": {"launches": {1: 1.05}}}
-    count = Counter[str]()
-    original = FakeGroup.connect
-
-    def connect(self: FakeGroup) -> None:
-        count["groups"] += 1
-        if count["groups"] > 3 * 4:  # parity and three launches of three groups
-            raise KeyboardInterrupt
-        original(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FakeGroup, "connect", connect)
-        with pytest.raises(KeyboardInterrupt):
-            Resumable(tmp_path, changes, measure=measure)
-    before = rows_of(tmp_path)
+    of_three_launches = 3 * 4  # groups, with those of parity
+    before = interrupted(
+        tmp_path, monkeypatch, of_three_launches, "connect", changes=changes, measure=measure
+    )
     assert {row["launch"] for row in before} == {"1", "2", "3"}
     run = Resumable(tmp_path, changes, measure=measure, resume=True)
     assert run.rows[: len(before)] == before

@@ -28,10 +28,6 @@ def test_each_backend_follows_each_other_equally_often(count: int) -> None:
     assert set(follows.values()) == {2}
 
 
-def test_one_backend_alone_has_one_order() -> None:
-    assert schedule.round_orders(["a"], launch=2, rounds=3) == [("a",)] * 3
-
-
 def test_the_design_runs_on_from_launch_to_launch() -> None:
     launches = [schedule.round_orders(["a", "b", "c"], launch=launch, rounds=5) for launch in (1, 2, 3)]
     assert [len(launch) for launch in launches] == [5, 5, 5]

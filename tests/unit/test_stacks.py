@@ -44,13 +44,7 @@ def test_a_stack_is_known_by_its_torch(
         ("ort", {"torch": "2.6.0+cu124", "numpy": "2.2.6", "onnxruntime-training": "1.19.2"}, []),
         ("ort", {"torch": "2.7.0"}, ["torch 2.7.0 instead of 2.6.0"]),
         (
-            "ort",
-            {"onnxruntime-training-cpu": "1.18.0"},
-            ["onnxruntime-training-cpu 1.18.0 instead of 1.19.2"],
-        ),
-        (
-            "ort",
-            {"transformers": "4.50.1", "deepspeed": "0.17.0"},
+            *("ort", {"transformers": "4.50.1", "deepspeed": "0.17.0"}),
             ["transformers 4.50.1 instead of 4.49.0", "deepspeed 0.17.0 instead of 0.16.9"],
         ),
         ("modern", {"torch": "2.13.0+cpu", "onnxruntime": "1.23.0"}, []),

@@ -109,17 +109,17 @@ def test_load_below_contamination_is_named_too(field: str, who: str) -> None:
     assert warning.reason == f"{who} had 3.0 % of the ranks' cores"
 
 
-def test_a_processor_that_slows_down_for_heat_is_named() -> None:
-    blocks = tuple(block(number, 2.0, cpu_throttles=(0, number % 2)) for number in range(1, 4))
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ([{"cpu_throttles": (0, n % 2)} for n in (1, 2, 3)], "throttled", "in 2 of 3 blocks"),
+        ([{"cpu_clock_mhz": (3100.0, mhz)} for mhz in (3000, 3000, 2800)], "clock", "in 1 of 3 blocks"),
+    ],
+)
+def test_a_processor_that_slows_down_is_named(changes: list[dict[str, Any]], kind: str, words: str) -> None:
+    blocks = tuple(block(number, 2.0, **each) for number, each in enumerate(changes, start=1))
     (warning,) = found([record(blocks=blocks)])
-    assert (warning.kind, "in 2 of 3 blocks" in warning.reason) == ("throttled", True)
-
-
-def test_a_processor_whose_clock_falls_is_named() -> None:
-    clocks = (3000.0, 3000.0, 2800.0)
-    blocks = tuple(block(n, 2.0, cpu_clock_mhz=(3100.0, clock)) for n, clock in enumerate(clocks, start=1))
-    (warning,) = found([record(blocks=blocks)])
-    assert (warning.kind, "in 1 of 3 blocks" in warning.reason) == ("clock", True)
+    assert (warning.kind, words in warning.reason) == (kind, True)
 
 
 def on_gpu(*samples: GpuSample, before: GpuSample) -> list[Record]:
@@ -138,27 +138,26 @@ def test_a_gpu_that_is_ours_alone_and_keeps_its_clock_has_no_warnings() -> None:
     assert kinds(on_gpu(sample(), sample(), sample(), before=IDLE)) == []
 
 
-def test_a_throttled_gpu_is_named_with_its_reasons() -> None:
-    hot = sample(throttled_by=("power cap", "temperature (hardware)"))
-    (warning,) = found(on_gpu(sample(), hot, sample(), before=IDLE))
-    assert warning.kind == "throttled"
-    assert "in 1 of 3 blocks (power cap, temperature (hardware))" in warning.reason
+HOT = sample(throttled_by=("power cap", "temperature (hardware)"))
+JOINED = sample(used_bytes=4600 * MIB)
 
 
-def test_a_falling_clock_is_named() -> None:
-    (warning,) = found(on_gpu(sample(), sample(), sample(sm_clock_mhz=1500.0), before=IDLE))
-    assert warning.kind == "clock"
-
-
-def test_somebody_who_joins_within_a_launch_is_seen_by_memory() -> None:
-    joined = sample(used_bytes=4600 * MIB)
-    assert kinds(on_gpu(sample(), joined, joined, before=IDLE)) == ["busy GPU"]
-
-
-@pytest.mark.parametrize("before", [{"used_bytes": 900 * MIB}, {"utilisation_percent": 40.0}])
-def test_somebody_else_on_the_gpu_is_seen_by_memory_and_by_utilisation(before: dict[str, Any]) -> None:
-    busy = dataclasses.replace(IDLE, **before)
-    assert kinds(on_gpu(sample(), sample(), sample(), before=busy)) == ["busy GPU"]
+@pytest.mark.parametrize(
+    ("samples", "before", "kind", "words"),
+    [
+        ((sample(), HOT, sample()), {}, "throttled", "1 of 3 blocks (power cap, temperature (hardware))"),
+        ((sample(), sample(), sample(sm_clock_mhz=1500.0)), {}, "clock", ""),
+        ((sample(), JOINED, JOINED), {}, "busy GPU", ""),  # somebody joins within a launch
+        ((sample(),) * 3, {"used_bytes": 900 * MIB}, "busy GPU", ""),
+        ((sample(),) * 3, {"utilisation_percent": 40.0}, "busy GPU", ""),
+    ],
+)
+def test_a_gpu_that_is_slower_than_it_could_be_or_shared_is_named(
+    samples: tuple[GpuSample, ...], before: dict[str, Any], kind: str, words: str
+) -> None:
+    (warning,) = found(on_gpu(*samples, before=dataclasses.replace(IDLE, **before)))
+    assert warning.kind == kind
+    assert words in warning.reason
 
 
 def test_a_gpu_that_waits_for_the_cpu_is_named() -> None:

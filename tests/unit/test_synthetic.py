@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.config.choices import TASKS, WITHOUT_LENGTH
+from bench.config.choices import LENGTHS, TASKS, WITHOUT_LENGTH
 from bench.config.data import Data
 from bench.errors import LaunchFailed
 from bench.worker.workload import tasks
-from bench.worker.workload.synthetic import padding_share, synthetic
+from bench.worker.workload.synthetic import draw_lengths, padding_share, synthetic
 from bench.worker.workload.tasks import IGNORED, Arrays
 
 TOKENS = tuple(task for task in TASKS if task not in WITHOUT_LENGTH and "speech" not in task)
@@ -181,25 +181,6 @@ def test_an_answer_is_a_span_of_real_tokens() -> None:
         assert (ends < batch["attention_mask"].sum(axis=1)).all()
 
 
-@pytest.mark.parametrize(("size", "height", "width"), [(12, 12, 12), ((8, 16), 8, 16)])
-def test_pictures_are_float32_of_the_models_size(size: Any, height: int, width: int) -> None:
-    for batch in made("image-classification", image_size=size):
-        assert batch["pixel_values"].shape == (8, 3, height, width)
-        assert batch["pixel_values"].dtype == np.float32
-
-
-def test_speech_has_two_frames_for_each_position_of_the_encoder() -> None:
-    for batch in made("speech-recognition"):
-        assert batch["input_features"].shape == (8, 4, 20)
-        assert batch["input_features"].dtype == np.float32
-        assert batch["labels"].shape == (8, 64)
-
-
-def test_every_row_has_a_label() -> None:
-    for batch in made():
-        assert ((batch["labels"] != IGNORED).sum(axis=1) >= 1).all()
-
-
 def test_about_fifteen_percent_of_the_real_tokens_are_predicted() -> None:
     batches = made()
     predicted = sum(int((batch["labels"] != IGNORED).sum()) for batch in batches)
@@ -221,3 +202,17 @@ def test_the_padding_share_counts_padded_positions_where_there_are_any() -> None
     mask = np.array([[1, 1, 0, 0], [1, 1, 1, 0]])
     assert padding_share([{"attention_mask": mask}]) == 3 / 8
     assert padding_share(made(lengths="full")) == 0
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+@pytest.mark.parametrize("seq_len", [8, 16, 512])
+def test_every_length_fits_none_is_empty_and_the_padding_is_the_one_that_is_documented(
+    kind: str, seq_len: int
+) -> None:
+    data, random = Data(name="synthetic", lengths=kind), np.random.default_rng(0)
+    drawn = draw_lengths(data, count=20_000, seq_len=seq_len, random=random)
+    assert drawn.dtype == np.int64
+    assert 1 <= drawn.min() <= drawn.max() <= seq_len
+    if seq_len == 512:
+        padding = {"full": 0.0, "uniform": 0.25}[kind]
+        assert 1 - drawn.mean() / seq_len == pytest.approx(padding, abs=0.02)

@@ -1,7 +1,6 @@
 """A GPU's figures through NVML, and what is said where there are none."""
 
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,14 +13,6 @@ from bench.machine.telemetry.gpu_sampler import LARGEST_SHARE, PERIOD_SECONDS, G
 from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    module = FakeNvml()
-    monkeypatch.setitem(sys.modules, "pynvml", module)
-    return module
 
 
 def test_a_device_tells_what_it_uses_and_how_it_is_doing(nvml: FakeNvml) -> None:
@@ -122,17 +113,19 @@ def test_reordered_devices_are_read_by_uuid(nvml: FakeNvml, monkeypatch: pytest.
     assert {uuid for name, uuid in nvml.asked if name == "nvmlDeviceGetClockInfo"} == {C, A}
 
 
-def test_an_unknown_device_is_silent_and_says_why(nvml: FakeNvml) -> None:
-    device = GpuMeter("GPU-gone")
-    assert device.used_bytes() is None
-    assert device.sample().power_watts is None
-    assert device.absent == {"nvml": "NVML: Not Found"}
-
-
-def test_a_cpu_asks_nobody() -> None:
-    device = GpuMeter(None)
-    assert device.used_bytes() is None
-    assert device.absent == {"device": "there is no GPU: device memory and energy are blank"}
+@pytest.mark.parametrize(
+    ("uuid", "absent"),
+    [
+        ("GPU-gone", {"nvml": "NVML: Not Found"}),
+        (None, {"device": "there is no GPU: device memory and energy are blank"}),
+    ],
+)
+def test_an_unknown_device_and_none_are_silent_and_say_why(
+    nvml: FakeNvml, uuid: str | None, absent: dict[str, str]
+) -> None:
+    device = GpuMeter(uuid)
+    assert (device.used_bytes(), device.energy_joules()) == (None, None)
+    assert device.absent == absent
 
 
 class Clocks:

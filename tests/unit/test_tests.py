@@ -26,13 +26,3 @@ def test_no_module_imports_a_test_module() -> None:
     found = {path: of_tests(imported(path.read_text(encoding="utf-8"))) for path in TESTS.rglob("*.py")}
     assert len(found) > 100
     assert {path: names for path, names in found.items() if names} == {}
-
-
-def test_such_an_import_would_be_seen() -> None:
-    for line in (
-        "import tests.unit.test_x",
-        "from tests.real import test_x",
-        "from tests.real.test_x import y",
-    ):
-        assert of_tests(imported(line))
-    assert not of_tests(imported("from tests.support.configs import a_config"))

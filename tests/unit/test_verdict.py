@@ -4,9 +4,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from bench.measure.record.progress import ProgressBar, describe_duration
+from bench.measure.record.progress import describe_duration
 from bench.measure.stages.stage import Pace
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS
@@ -35,28 +34,6 @@ def test_a_backend_alone_has_no_answer_so_far(tmp_path: Path) -> None:
     run = Resumable(tmp_path, backends=only)
     assert run.rows
     assert not any(line.startswith("after launch") for line in run.printed)
-
-
-def test_on_a_terminal_the_table_stays_above_the_bar_and_gives_way_to_what_is_printed() -> None:
-    console = Console(force_terminal=True, width=100, color_system=None)
-    with console.capture() as shown, ProgressBar(console) as bar:
-        bar.show("after launch 1/4", {"ortmodule": "1.25×", "ortmodule_zero1": "oom"})
-        with bar.doing("block", "round 1"):
-            pass
-        with bar.hidden():
-            console.print("the verdict")
-        with bar.doing("profile", "round 2"):
-            pass
-        bar.show("after launch 2/4", {"ortmodule": "1.26×"})
-    drawn = shown.get()
-    after = drawn.split("the verdict")[1]
-    assert drawn.index("1.25×") < drawn.index("round 1") < drawn.index("the verdict")
-    assert "1.26×" in after
-    assert "oom" not in after
-    assert after.index("round 2") < after.index("1.26×")
-    up = "\x1b[1A"
-    assert up in drawn, "what the bar had drawn is erased"
-    assert up not in after[: after.index("round 2")], "and nothing of the verdict"
 
 
 # How long it takes
@@ -95,22 +72,6 @@ def test_a_first_start_that_reads_its_files_anew_is_no_measure_of_later_ones() -
     pace = Pace(starts=[5.0, 1.0, 2.0], set_ups=[77.0, 30.0, 32.0], steps={"pytorch": 0.5})
     assert (pace.start, pace.set_up, pace.warm_up(2)) == (4.5, 93.0, 94.0)
     assert Pace(set_ups=[10.0, 30.0]).set_up == 40.0, "the reference does less than others"
-
-
-def test_what_was_seen_of_a_kind_stands_above_what_was_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    bar = ProgressBar(Console(quiet=True))
-    bar.expect({"start": 2, "block": 3})
-    assert bar.seconds_left() is None
-    bar.guess({"start": 10.0, "block": 1.0, "profile": 5.0})
-    assert bar.seconds_left() == 23.0
-    with bar.doing("start", "starting"):
-        now[0] = 4.0
-    assert bar.seconds_left() == 4.0 + 3.0
-    assert bar.seconds_of({"profile": 2, "block": 1}) == 11.0
-    assert bar.seconds_of({"unheard of": 0}) == 0.0
-    assert bar.seconds_of({"unheard of": 1}) is None
 
 
 @pytest.mark.parametrize(

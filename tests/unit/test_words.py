@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -52,10 +51,6 @@ def riddles(module: ast.Module) -> list[str]:
     return [f"{line}: {text.splitlines()[0]}" for line, text in docstrings(module) if RIDDLE.match(text)]
 
 
-def lines_with(word: str, text: str) -> list[str]:
-    return [f"{n}: {line.strip()}" for n, line in enumerate(text.splitlines(), 1) if word in line.lower()]
-
-
 def too_long(text: str, longest: int) -> list[str]:
     """One complaint, or none."""
     lines = len(text.splitlines())
@@ -69,30 +64,6 @@ def readme_faults(folder: Path) -> list[str]:
         return too_long(readme.read_text(encoding="utf-8"), LONGEST_README)
     files = len(list(folder.glob("*.py")))
     return [f"{files} Python files and no README.md"] if files > FILES_WITHOUT_README else []
-
-
-def duplicate_classes(modules: Iterable[tuple[Path, ast.Module]]) -> list[str]:
-    """Public names that several modules give to a class of theirs, as "Name: file, file".
-
-    A protocol's implementations may have its name, and so may the class that every public module of a folder
-    defines, each for the choice that its file is.
-    """
-    homes: dict[str, list[Path]] = defaultdict(list)
-    protocols = set()
-    public_modules: dict[Path, set[Path]] = defaultdict(set)
-    for path, module in modules:
-        if not path.name.startswith("_"):
-            public_modules[path.parent].add(path)
-        for node in module.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(path)
-                if "Protocol" in map(ast.unparse, node.bases):
-                    protocols.add(node.name)
-    return [
-        f"{name}: {', '.join(map(str, paths))}"
-        for name, paths in sorted(homes.items())
-        if len(paths) > 1 and name not in protocols and set(paths) != public_modules[paths[0].parent]
-    ]
 
 
 MODULE = re.compile(r"\bbench\.(\w+)((?:\.[a-z_]\w*)+)")
@@ -129,30 +100,9 @@ def test_every_docstring_says_by_itself_what_a_thing_is() -> None:
     assert in_files((path, riddles(parsed(path))) for path in MODULES) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "missing"),
-    [
-        ("see bench.config.naming and bench/config/naming.py", []),
-        ("bench.config.naming.file_stem", []),
-        (
-            "bench.config.nothing, bench.config.naming.no_such_name",
-            ["bench.config.nothing", "bench.config.naming.no_such_name"],
-        ),
-        ("bench/config/nothing.py", ["bench/config/nothing.py"]),
-        ("a resolver, bench.default_model", []),
-    ],
-)
-def test_a_name_of_nothing_is_found(text: str, missing: list[str]) -> None:
-    assert missing_names(text) == missing
-
-
 def test_what_the_code_s_text_names_is_there() -> None:
     texts = [path for path in TEXTS if path.suffix in (".py", ".yaml")]
     assert in_files((path, missing_names(path.read_text(encoding="utf-8"))) for path in texts) == []
-
-
-def test_nothing_is_likewise() -> None:
-    assert in_files((path, lines_with("likewise", path.read_text(encoding="utf-8"))) for path in TEXTS) == []
 
 
 def test_no_module_is_too_long_to_be_read_at_once() -> None:
@@ -162,39 +112,3 @@ def test_no_module_is_too_long_to_be_read_at_once() -> None:
 def test_large_packages_have_a_short_readme() -> None:
     folders = sorted({path.parent for path in MODULES})
     assert in_files((folder, readme_faults(folder)) for folder in folders) == []
-
-
-def test_a_class_name_stands_for_one_thing() -> None:
-    assert duplicate_classes((path.relative_to(ROOT), parsed(path)) for path in MODULES) == []
-
-
-def test_a_riddle_would_be_seen() -> None:
-    for source in (
-        '"""Of a thing."""',
-        'class A:\n    """\n  As a thing."""',
-        'async def f():\n    """The same thing."""',
-        'class A:\n    def f(self):\n        """Such as a thing."""',
-        'class A:\n    x: int\n    """That a thing."""',
-    ):
-        assert len(riddles(ast.parse(source))) == 1, source
-    assert riddles(ast.parse('"""Offers a thing."""\nprint(1)\n"""Of no docstring."""')) == []
-
-
-def duplicates_of(sources: dict[str, str]) -> list[str]:
-    return duplicate_classes((Path(path), ast.parse(source)) for path, source in sources.items())
-
-
-def test_a_name_of_two_classes_would_be_seen() -> None:
-    assert duplicates_of({"a/b.py": "class A: ...", "a/c.py": "class B: ...", "d.py": "class A: ..."}) == [
-        "A: a/b.py, d.py"
-    ]
-    assert duplicates_of({"a.py": "class _A: ...", "b.py": "class _A: ..."}) == []
-
-
-def test_plug_ins_and_implementations_may_share_a_name() -> None:
-    plug_ins = {"p/__init__.py": "", "p/a.py": "class P: ...", "p/b.py": "class P: ..."}
-    assert duplicates_of(plug_ins) == []
-    assert duplicates_of(plug_ins | {"q.py": "class P: ..."}) == ["P: p/a.py, p/b.py, q.py"]
-    assert duplicates_of(plug_ins | {"p/c.py": "class Q: ..."}) == ["P: p/a.py, p/b.py"]
-    protocol = {"p/__init__.py": "class P(Protocol): ..."}
-    assert duplicates_of({**plug_ins, **protocol, "p/c.py": "class Q: ..."}) == []

@@ -162,38 +162,10 @@ def place(device: Any) -> int:
 # --- torch.cuda: the same names and arguments as torch's own ------------------------------------------------
 
 
-def is_available() -> bool:
-    return True
-
-
-def device_count() -> int:
-    return len(visible())
-
-
-def init() -> None:
-    return None
-
-
-def is_initialized() -> bool:
-    return True
-
-
-def current_device() -> int:
-    return GPU.index
-
-
 def set_device(device: Any) -> None:
     GPU.index = place(device)
-    assert GPU.index < device_count(), "CUDA error: invalid device ordinal"
+    assert GPU.index < len(visible()), "CUDA error: invalid device ordinal"
     GPU.note()
-
-
-def get_device_name(device: Any = None) -> str:
-    return NAME
-
-
-def get_device_capability(device: Any = None) -> tuple[int, int]:
-    return CAPABILITY
 
 
 def get_device_properties(device: Any = None) -> Any:
@@ -208,84 +180,27 @@ def get_device_properties(device: Any = None) -> Any:
     )
 
 
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    return True
-
-
 def synchronize(device: Any = None) -> None:
     place(device)
     GPU.wait()
-
-
-def is_current_stream_capturing() -> bool:
-    return False
-
-
-def _sleep(cycles: int) -> None:
-    GPU.work(cycles / CYCLES_PER_SECOND)
-
-
-def memory_allocated(device: Any = None) -> int:
-    return GPU.allocated
-
-
-def max_memory_allocated(device: Any = None) -> int:
-    return GPU.peak_allocated
-
-
-def memory_reserved(device: Any = None) -> int:
-    return GPU.reserved
-
-
-def max_memory_reserved(device: Any = None) -> int:
-    return GPU.peak_reserved
-
-
-def memory_stats(device: Any = None) -> dict[str, Any]:
-    return {"num_alloc_retries": GPU.retries}
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     GPU.peak_allocated, GPU.peak_reserved = GPU.allocated, GPU.reserved
 
 
-def empty_cache() -> None:
-    GPU.empty_cache()
+GENERATOR = torch.Generator()
 
 
-def get_rng_state(device: Any = "cuda") -> torch.Tensor:
+def generator(device: Any) -> torch.Generator:
     place(device)
-    return GENERATOR.get_state()
-
-
-def set_rng_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
-    place(device)
-    GENERATOR.set_state(new_state)
-
-
-def manual_seed(seed: int) -> None:
-    GENERATOR.manual_seed(seed)
-
-
-def manual_seed_all(seed: int) -> None:
-    GENERATOR.manual_seed(seed)
-
-
-def current_stream(device: Any = None) -> "Stream":
-    return Stream(device)
-
-
-def default_stream(device: Any = None) -> "Stream":
-    return Stream(device)
+    return GENERATOR
 
 
 @contextmanager
 def stream(stream: Any) -> Iterator[None]:
     assert isinstance(stream, Stream)
     yield
-
-
-GENERATOR = torch.Generator()
 
 
 class Stream:
@@ -345,14 +260,35 @@ class Event:
 
 
 IN_TORCH_CUDA: dict[str, Any] = {
-    each.__name__: each
-    for each in (
-        *(is_available, device_count, init, is_initialized, current_device, set_device, get_device_name),
-        *(get_device_capability, get_device_properties, is_bf16_supported, synchronize, _sleep),
-        *(memory_allocated, max_memory_allocated, memory_reserved, max_memory_reserved, memory_stats),
-        *(reset_peak_memory_stats, empty_cache, get_rng_state, set_rng_state, manual_seed, manual_seed_all),
-        *(current_stream, default_stream, stream, Stream, Event, is_current_stream_capturing),
-    )
+    "is_available": lambda: True,
+    "device_count": lambda: len(visible()),
+    "init": lambda: None,
+    "is_initialized": lambda: True,
+    "current_device": lambda: GPU.index,
+    "set_device": set_device,
+    "get_device_name": lambda device=None: NAME,
+    "get_device_capability": lambda device=None: CAPABILITY,
+    "get_device_properties": get_device_properties,
+    "is_bf16_supported": lambda including_emulation=True: True,
+    "synchronize": synchronize,
+    "is_current_stream_capturing": lambda: False,
+    "_sleep": lambda cycles: GPU.work(cycles / CYCLES_PER_SECOND),
+    "memory_allocated": lambda device=None: GPU.allocated,
+    "max_memory_allocated": lambda device=None: GPU.peak_allocated,
+    "memory_reserved": lambda device=None: GPU.reserved,
+    "max_memory_reserved": lambda device=None: GPU.peak_reserved,
+    "memory_stats": lambda device=None: {"num_alloc_retries": GPU.retries},
+    "reset_peak_memory_stats": reset_peak_memory_stats,
+    "empty_cache": lambda: GPU.empty_cache(),
+    "get_rng_state": lambda device="cuda": generator(device).get_state(),
+    "set_rng_state": lambda new_state, device="cuda": generator(device).set_state(new_state),
+    "manual_seed": lambda seed: GENERATOR.manual_seed(seed),
+    "manual_seed_all": lambda seed: GENERATOR.manual_seed(seed),
+    "current_stream": lambda device=None: Stream(device),
+    "default_stream": lambda device=None: Stream(device),
+    "stream": stream,
+    "Stream": Stream,
+    "Event": Event,
 }
 
 
