@@ -62,7 +62,10 @@ def _comparisons_of(part: PlanPart, plan: Plan, overrides: Sequence[str]) -> Ite
         if smaller is not None:
             line += [*smaller.overrides, *smaller.by_model.get(model, [])]
         config = compose([*line, *overrides])
-        yield PlannedComparison(part=part.name, config=config, stem=check_and_name(config))
+        try:
+            yield PlannedComparison(part=part.name, config=config, stem=check_and_name(config))
+        except UserError as error:
+            raise UserError(f"{model} of the part {part.name}: {error}") from error
 
 
 def is_complete(comparison: PlannedComparison) -> bool:
