@@ -74,10 +74,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
             texts,
             f"hydra.searchpath=[file://{ROOT}/tests/conf]",
             *("model=bert-for-tests", "model.task=sequence-classification", "device.world_size=1"),
-            *(
-                "++model.config.num_labels=6",
-                "++data.columns={text: review, label: stars}",
-            ),  # README
+            *("++model.config.num_labels=6", "++data.columns={text: review, label: stars}"),  # README
             *(f"data.path={path}", f"data.processor={local_data.tokenizer(texts / 'words')}"),
             "data.workers=1",
             cores=cores,

@@ -175,9 +175,8 @@ def test_all_calls_have_the_same_links() -> None:
     assert len(set(one[:, 1])) > 90
 
 
-def test_switches_help_an_all_reduce_alone() -> None:
-    nodes, ranks = linked(inside=100 * GB, ring=50 * GB, hop=1e-12), np.array([8.0])
-    seconds = {
-        kind: nodes.seconds(kind, 8e9, ranks).item() for kind in ("all_reduce", "all_gather", "broadcast")
-    }
-    assert seconds == pytest.approx({"all_reduce": 0.14, "all_gather": 0.14, "broadcast": 0.14}, rel=1e-6)
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "broadcast"])
+def test_switches_help_an_all_reduce_alone(kind: str) -> None:
+    """Of twice the bytes it takes as long as the others in their ring, which is half as fast."""
+    nodes = linked(inside=100 * GB, ring=50 * GB, hop=1e-12)
+    assert took(nodes, kind, 8e9, 8) == pytest.approx([0.14], rel=1e-6)
