@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from bench.study import find_studies
-from tests.support.commands import Ran, bench, side_by_side
+from tests.support.commands import Ran, bench
 from tests.support.cores import two_cores
 
 transformers = pytest.importorskip("transformers")
@@ -29,11 +29,11 @@ SHOWN = {"pytorch": "adamw", "pytorch_best": "adamw_fused"} | (
 """The stack's default backends, and the optimizer that each runs on a CPU."""
 
 
-def run(folder: Path, *overrides: str, cores: set[int] | None = None, **variables: str) -> Ran:
+def run(folder: Path, *overrides: str, **variables: str) -> Ran:
     """Run `bench` on a tiny model, for a launch."""
     short = ("measure=quick", "measure.launches=1", "measure.block_seconds=0.2")
     models = f"hydra.searchpath=[file://{ROOT}/tests/conf]"
-    return bench(folder, models, *short, *overrides, cores=cores, variables=variables)
+    return bench(folder, models, *short, *overrides, variables=variables)
 
 
 @pytest.fixture(scope="module")
@@ -127,42 +127,14 @@ def test_a_table_and_a_figure_are_there(three: tuple[Path, pd.DataFrame]) -> Non
         assert all(backend in page for backend in SHOWN), name
 
 
-def save_zeros(folder: Path) -> None:
-    """Save a model without any weight but 0, by transformers itself."""
-    settings = yaml.safe_load((ROOT / "tests/conf/model/bert-for-tests.yaml").read_text())["config"]
-    model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
-    for parameter in model.parameters():
-        parameter.detach().zero_()
-    model.save_pretrained(folder)
-
-
-@pytest.fixture(scope="module")
-def one_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
-    """Comparisons that need one core."""
-    weights = tmp_path_factory.mktemp("pretrained") / "weights"
-    save_zeros(weights)
-
-    def pretrained(cores: set[int]) -> Ran:
-        small = ("model=bert-for-tests", "backend=[pytorch]", "device.world_size=1", "measure.rounds=1")
-        return run(weights.parent, *small, f"model.pretrained={weights}", "adam.lr=1e-8", cores=cores)
-
-    def fnet(cores: set[int]) -> Ran:
-        return run(
-            tmp_path_factory.mktemp("fnet"),
-            *("model=fnet-mini", "backend=[pytorch,ortmodule]", "device.world_size=1", "measure.rounds=2"),
-            cores=cores,
-            ORTMODULE_FALLBACK_POLICY="FALLBACK_UNSUPPORTED_ONNX_MODEL",  # the user's shell does not matter
-        )
-
-    return side_by_side({"pretrained": pretrained} | ({"fnet": fnet} if stacks.own() == "ort" else {}))
-
-
 @pytest.mark.ort
-def test_an_operator_that_ort_lacks_never_yields_a_row_that_pytorch_computed(
-    one_rank: dict[str, Ran],
-) -> None:
+def test_an_operator_that_ort_lacks_never_yields_a_row_that_pytorch_computed(tmp_path: Path) -> None:
     """FNet's Fourier transform cannot be exported; ORTModule would quietly run it in PyTorch."""
-    done, rows = one_rank["fnet"]
+    done, rows = run(
+        tmp_path,
+        *("model=fnet-mini", "backend=[pytorch,ortmodule]", "device.world_size=1", "measure.rounds=2"),
+        ORTMODULE_FALLBACK_POLICY="FALLBACK_UNSUPPORTED_ONNX_MODEL",  # the user's shell does not matter
+    )
     assert done.returncode == 1
     (failed,) = rows[rows["backend"] == "ortmodule"].to_dict("records")
     assert failed["status"] == "unsupported"
@@ -172,9 +144,16 @@ def test_an_operator_that_ort_lacks_never_yields_a_row_that_pytorch_computed(
     assert "ortmodule, parity launch: unsupported" in done.stderr
 
 
-def test_pretrained_weights_from_a_folder_are_really_loaded(one_rank: dict[str, Ran]) -> None:
-    """A model saved by transformers itself: its loss, not that of fresh random weights."""
-    _, rows = one_rank["pretrained"]
+@pytest.mark.exhaustive
+def test_pretrained_weights_from_a_folder_are_really_loaded(tmp_path: Path) -> None:
+    """A model without any weight but 0, saved by transformers itself: its loss, not a random one's."""
+    settings = yaml.safe_load((ROOT / "tests/conf/model/bert-for-tests.yaml").read_text())["config"]
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
+    for parameter in model.parameters():
+        parameter.detach().zero_()
+    model.save_pretrained(tmp_path / "weights")
+    small = ("model=bert-for-tests", "backend=[pytorch]", "device.world_size=1", "measure.rounds=1")
+    _, rows = run(tmp_path, *small, f"model.pretrained={tmp_path / 'weights'}", "adam.lr=1e-8")
     assert list(rows["status"]) == ["ok"]
     # With all weights 0 every token is equally likely.
     assert rows["last_loss"].iloc[0] == pytest.approx(math.log(512), rel=1e-4)

@@ -176,6 +176,7 @@ except OSError:
 """
 
 
+@pytest.mark.exhaustive
 def test_ranks_meet_on_a_host_whose_name_has_no_address(tmp_path: Path) -> None:
     """As in a bare container; torch elastic's own default would wait for it for five minutes."""
     words = "unshare --user --map-root-user --uts sh -c"

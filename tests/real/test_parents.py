@@ -60,8 +60,8 @@ def address_of_libc(pid: int) -> str:
     return next(line.partition("-")[0] for line in maps.splitlines() if re.search(r"/libc[.-]", line))
 
 
-def test_ranks_of_a_launch_share_a_parent_and_the_next_launch_has_another(
-    starter: GroupStarter, groups: list[Group]
+def test_ranks_of_a_launch_share_a_parent_and_other_variables_or_the_next_launch_have_another(
+    starter: GroupStarter, groups: list[Group], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (parent,) = {parent_of_ranks(group) for group in groups}
     assert len(list(Path(f"/proc/{parent}/task").iterdir())) == 1
@@ -69,6 +69,12 @@ def test_ranks_of_a_launch_share_a_parent_and_the_next_launch_has_another(
     (address,) = {address_of_libc(pid) for pid in [parent, *ranks]}
     sessions = {os.getsid(pid) for pid in ranks}
     assert sessions == set(ranks), "signals reach each alone"
+    with monkeypatch.context() as patched:
+        patched.setenv("HF_HUB_OFFLINE", "1")
+        with starter.start("pytorch", PARITY_IN_FP32) as other:
+            other.connect()
+            assert parent_of_ranks(other) != parent
+            assert b"HF_HUB_OFFLINE=1" in Path(f"/proc/{parent_of_ranks(other)}/environ").read_bytes()
     for group in groups:
         group.close()
     assert gone([parent, *ranks], 1)
@@ -76,16 +82,6 @@ def test_ranks_of_a_launch_share_a_parent_and_the_next_launch_has_another(
         later.connect()
         assert parent_of_ranks(later) != parent
         assert address_of_libc(later.pids[0]) != address
-
-
-def test_other_variables_mean_another_parent(
-    starter: GroupStarter, groups: list[Group], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with starter.start("pytorch", PARITY_IN_FP32) as other:
-        other.connect()
-        assert parent_of_ranks(other) != parent_of_ranks(groups[0])
-        assert b"HF_HUB_OFFLINE=1" in Path(f"/proc/{parent_of_ranks(other)}/environ").read_bytes()
 
 
 def test_the_imports_are_made_before_a_rank_begins_and_count_as_its_set_up(groups: list[Group]) -> None:

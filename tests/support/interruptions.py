@@ -1,7 +1,6 @@
 """Interrupts a comparison and goes on with it: is anything lost, does anything stay behind?"""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pandas as pd
 from bench.results.columns import COLUMNS
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import cells_of
-from tests.support.processes import alive
+from tests.support.processes import alive, gone
 
 PARENT = "bench.worker.parent"  # what forks agents, and they their ranks
 SECONDS_TO_END = 120.0
@@ -38,14 +37,10 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
-    """One line of the table."""
+    """What an interrupted run left."""
 
-    victim: str
-    after_s: float  # into the run
-    during: str  # what the coordinator said last
-    before: pd.DataFrame  # the rows of complete rounds in the results file at that moment
+    before: pd.DataFrame  # the rows of complete rounds in the results file when the signal was sent
     status: int  # of the interrupted run; negative: the signal
-    gone_s: float  # until no process was left
 
 
 def command(plan: Plan, folder: Path, *more: str) -> list[str]:
@@ -78,10 +73,10 @@ def interrupt(
     plan: Plan,
     folder: Path,
     victim: str,
-    moment: float | str,
-    number: signal.Signals = signal.SIGKILL,
+    moment: str,
+    number: signal.Signals,
     *more: str,
-    choose: Callable[[list[int]], int] = random.choice,
+    choose: Callable[[list[int]], int] = max,
 ) -> Interruption:
     """Start the comparison, send `victim` a signal, and see that everything ends.
 
@@ -89,7 +84,7 @@ def interrupt(
         plan: of the comparison.
         folder: for everything that it leaves.
         victim: coordinator, agent or rank.
-        moment: in seconds, or the words that the coordinator must have said.
+        moment: the words that the coordinator must have said.
         number: of the signal.
         more: overrides.
         choose: one of the victims' process ids.
@@ -97,7 +92,6 @@ def interrupt(
     Raises:
         Wrong: something stayed behind.
     """
-    begun = time.monotonic()
     process = start(plan, folder, *more)
     wait_for(moment, folder / "said.txt", process)
     everybody = family(process.pid)
@@ -107,23 +101,14 @@ def interrupt(
         time.sleep(0.05)
     everybody |= family(process.pid)
     before = rounds_of(plan, folder)
-    after = time.monotonic() - begun
     os.kill(choose(candidates), number)
-    during = last_line(folder / "said.txt")
     while process.poll() is None:
         everybody |= family(process.pid)
         time.sleep(0.2)
-    gone = seconds_until_gone(everybody)
+    wait_until_gone(everybody)
     if leftovers := sockets(process.pid):
         raise Wrong(f"a socket is left: {leftovers}")
-    return Interruption(
-        victim=victim,
-        after_s=after,
-        during=during,
-        before=before,
-        status=process.returncode,
-        gone_s=gone,
-    )
+    return Interruption(before=before, status=process.returncode)
 
 
 def resume(plan: Plan, folder: Path, before: pd.DataFrame) -> int:
@@ -142,7 +127,7 @@ def resume(plan: Plan, folder: Path, before: pd.DataFrame) -> int:
     while resumed.poll() is None:
         everybody |= family(resumed.pid)
         time.sleep(0.2)
-    seconds_until_gone(everybody)
+    wait_until_gone(everybody)
     if resumed.returncode != 0:
         raise Wrong(f"the resumed run ended with {resumed.returncode}: {last_line(folder / 'said.txt')}")
     if left := [path.name for path in (folder / "tmp").iterdir() if path.name.startswith("bench-")]:
@@ -152,11 +137,8 @@ def resume(plan: Plan, folder: Path, before: pd.DataFrame) -> int:
     return rounds_in(check(plan, folder, before))
 
 
-def wait_for(moment: float | str, said: Path, process: subprocess.Popen[bytes]) -> None:
-    """Sleep so many seconds, or until the coordinator has said so."""
-    if not isinstance(moment, str):
-        time.sleep(moment)
-        return
+def wait_for(moment: str, said: Path, process: subprocess.Popen[bytes]) -> None:
+    """Sleep until the coordinator has said so."""
     while moment not in said.read_text(errors="replace"):
         if process.poll() is not None:
             raise Wrong(f"the comparison ended without {moment!r}: {last_line(said)}")
@@ -236,14 +218,11 @@ def runs(pid: int, module: str) -> bool:
     return "-m" in words and words[words.index("-m") + 1] == module
 
 
-def seconds_until_gone(pids: set[int]) -> float:
-    """How long it takes until none of them runs any more."""
-    begun = time.monotonic()
-    while left := [pid for pid in pids if alive(pid)]:
-        if time.monotonic() - begun > SECONDS_TO_END:
-            raise Wrong(f"{len(left)} processes are left after {SECONDS_TO_END:.0f} s: {left}")
-        time.sleep(0.05)
-    return time.monotonic() - begun
+def wait_until_gone(pids: set[int]) -> None:
+    """Until none of them runs any more."""
+    if not gone([*pids], SECONDS_TO_END):
+        left = [pid for pid in pids if alive(pid)]
+        raise Wrong(f"{len(left)} processes are left after {SECONDS_TO_END:.0f} s: {left}")
 
 
 def sockets(coordinator: int) -> list[str]:

@@ -12,7 +12,7 @@ from bench.machine.environment import hash_environment
 from bench.report.content.collection import Collection, ReportedComparison, read_comparison
 from bench.report.figures.plan import planned_figures
 from bench.studies.explain import operator_kinds
-from bench.studies.explain.breakdown import break_down, explain_difference
+from bench.studies.explain.breakdown import Difference, break_down, explain_difference
 from bench.studies.explain.operator_kinds import HOST, Operator, ProfiledRound
 from bench.studies.explain.section import make_closing, make_notes
 from bench.studies.explain.stage import FEWEST_ROUNDS, MOST_ROUNDS, MOST_WARMUPS, SETTLED_WARMUPS
@@ -98,43 +98,41 @@ def test_a_damaged_file_is_refused_in_a_sentence(tmp_path: Path, damage: str) ->
         TABLE.read(tmp_path / "x.csv")
 
 
+def explained(one: ReportedComparison) -> Difference:
+    """Of the second backend's step from the first's."""
+    base, other = break_down(one)
+    difference = explain_difference(other, base)
+    assert difference is not None
+    return difference
+
+
 def test_kinds_differences_and_what_they_do_not_explain(tmp_path: Path) -> None:
     one = reported(tmp_path, BOTH)
     torch, ort = break_down(one)
     assert torch.timed_s == pytest.approx(0.2)
     assert torch.cost == pytest.approx(0.21 / 0.2)
     assert torch.covered == pytest.approx(190 / 210)
-    difference = explain_difference(ort, torch)
-    assert difference is not None
+    difference = explained(one)
     assert difference.timed.value == pytest.approx(-0.05)
     assert [kind for kind, _ in difference.kinds] == ["matrix products", "loss", "host"]
     assert [amount.value for _, amount in difference.kinds] == pytest.approx([-0.06, 0.012, -0.01])
     assert difference.remainder.value == pytest.approx(-0.05 + 0.058)
+    assert torch.samples is not None
+    larger = replace(ort, samples=2 * torch.samples)  # as with `measure.batch=max`
+    assert explain_difference(larger, torch) is None, "steps of two batches have no difference"
 
 
 def test_of_backends_that_were_profiled_apart_the_rounds_that_both_have_are_compared(tmp_path: Path) -> None:
     """Where groups do not live side by side, as on GPUs, quicker steps are profiled in more rounds."""
     more = [*rounds(mm=90), *rounds(mm=900)]
     one = reported(tmp_path, [*rows_of("pytorch", rounds(mm=150)), *rows_of("ortmodule", more)])
-    base, other = break_down(one)
-    difference = explain_difference(other, base)
-    assert difference is not None
-    assert difference.of(["matrix products"]).value == pytest.approx(-0.06)
-
-
-def test_steps_of_two_batches_have_no_difference(tmp_path: Path) -> None:
-    """With `measure.batch=max` each backend trains at its own largest."""
-    torch, ort = break_down(reported(tmp_path, BOTH))
-    assert torch.samples is not None
-    assert explain_difference(replace(ort, samples=2 * torch.samples), torch) is None
+    assert explained(one).of(["matrix products"]).value == pytest.approx(-0.06)
 
 
 def test_an_interval_is_student_s_over_rounds_paired_and_corrected_for_the_number_of_kinds(
     tmp_path: Path,
 ) -> None:
-    torch, ort = break_down(reported(tmp_path, BOTH))
-    difference = explain_difference(ort, torch)
-    assert difference is not None
+    difference = explained(reported(tmp_path, BOTH))
     differences = -0.06 * np.array(JITTER)
     error = differences.std(ddof=1) / 2
     (_, products), *_ = difference.kinds
