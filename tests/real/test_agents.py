@@ -147,14 +147,13 @@ def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -
     assert not Path(f"/proc/{parent}").exists()
 
 
-def test_one_whose_python_has_no_torch_says_so_in_its_log(starter: Starter) -> None:
+def test_one_whose_python_has_no_torch_says_so_in_its_log_and_one_without_a_python_raises(
+    starter: Starter,
+) -> None:
+    with pytest.raises(OSError, match="no-such-python"):  # which groups put on record
+        starter.start("exit 0", interpreter="/no-such-python")
     without = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
     agents = [starter.start("exit 0", interpreter=without) for _ in range(2)]
     assert [agent.wait() for agent in agents] == [1, 1]
     for agent in agents:
         assert starter.said(agent).endswith("ModuleNotFoundError: No module named 'torch'\n")
-
-
-def test_one_that_cannot_be_started_raises_what_groups_put_on_record(starter: Starter) -> None:
-    with pytest.raises(OSError, match="no-such-python"):
-        starter.start("exit 0", interpreter="/no-such-python")

@@ -12,6 +12,7 @@ from bench.setup.checkout import ROOT
 SHORT = ("launches=1", "rounds=2", "block_seconds=0.05", "preheat_s=0", "explain=false")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("forked")
 def test_the_example_measures_and_its_result_is_the_file_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -2,8 +2,6 @@
 
 import dataclasses
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,10 +23,10 @@ from bench.launch.messages import (
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY, Tolerances
 from bench.measure.stages.judging import Trajectory, check_parity, mean_over_ranks
-from bench.setup.checkout import ROOT
 from tests.support.configs import BACKENDS, SMALL, a_config
 from tests.support.cores import two_cores
 from tests.support.processes import descendants
+from tests.support.python import run_python
 
 ALL = list(BACKENDS)
 
@@ -75,52 +73,41 @@ def cpu_nanoseconds(pids: list[int]) -> int:
 class TestRunning:
     """What three waiting groups show."""
 
-    def test_the_model_is_built_from_its_configuration(self, running: Running) -> None:
-        for answers in running.built.values():
-            assert {answer.parameters for answer in answers} == {SMALL}
-
-    def test_ort_s_losses_came_out_of_ort_s_autograd_node(self, running: Running) -> None:
-        for name in ("ortmodule", "ortmodule_zero1"):
-            for answer in running.first[name]:
-                engine = answer.proof["engine"]
-                assert engine["loss_function"] == "_ORTModuleFunctionBackward"
-                assert engine["nodes"] > 100
-                assert engine["onnxruntime"] == "1.19.2"
-        eager = running.first["pytorch"][0].proof["engine"]
-        assert eager["loss_function"] == "NllLossBackward0"
-
-    def test_every_backend_ran_the_same_hyperparameters(self, running: Running) -> None:
+    def test_what_ran_is_what_was_asked_for(self, running: Running) -> None:
+        """The model, ORT's autograd node, every hyperparameter, DeepSpeed's and torch's sharding."""
         for name in ALL:
-            optimizer = running.first[name][0].proof["optimizer"]
+            assert {answer.parameters for answer in running.built[name]} == {SMALL}
+            proof = running.first[name][0].proof
+            engine, optimizer, sharding = (proof[part] for part in ("engine", "optimizer", "sharding"))
             assert optimizer["class"] == "torch.optim.adamw.AdamW"
             (group,) = optimizer["groups"]
             assert (group["lr"], group["betas"], group["eps"]) == (1e-3, [0.9, 0.999], 1e-8)
             assert group["weight_decay"] == 0.01
             assert bool(group["fused"]) == (name != "pytorch")
             assert optimizer["implementation"] == ("for-loop" if name == "pytorch" else "fused")
+            if name == "pytorch":
+                assert engine["loss_function"] == "NllLossBackward0"
+            else:
+                assert engine["loss_function"] == "_ORTModuleFunctionBackward"
+                assert engine["nodes"] > 100
+                assert engine["onnxruntime"] == "1.19.2"
+            if name == "ortmodule_zero1":
+                assert sharding["stage"] == 1
+                assert sharding["optimizer_class"].endswith("DeepSpeedZeroOptimizer")
+            else:
+                assert sharding["class"].endswith("DistributedDataParallel")
 
-    def test_zero_1_is_deepspeed_s_and_ddp_is_torch_s(self, running: Running) -> None:
-        zero = running.first["ortmodule_zero1"][0].proof["sharding"]
-        assert zero["stage"] == 1
-        assert zero["optimizer_class"].endswith("DeepSpeedZeroOptimizer")
-        for name in ("pytorch", "ortmodule"):
-            sharding = running.first[name][0].proof["sharding"]
-            assert sharding["class"].endswith("DistributedDataParallel")
-
-    def test_zero_1_halves_the_optimizer_states_of_two_ranks(self, running: Running) -> None:
-        def held(name: str) -> list[int]:
-            return [answer.optimizer_state_bytes for answer in running.first[name]]
-
-        assert held("ortmodule") == pytest.approx([8 * SMALL] * 2, rel=0.01)
-        assert held("ortmodule_zero1") == pytest.approx([4 * SMALL] * 2, rel=0.01)
-
-    def test_weights_are_held_once_but_for_the_part_that_deepspeed_updates(self, running: Running) -> None:
-        def held(name: str) -> list[int]:
-            return [answer.weights_bytes for answer in running.first[name]]
-
-        for name in ("pytorch", "ortmodule"):
-            assert held(name) == pytest.approx([4 * SMALL] * 2, rel=0.01)
-        assert held("ortmodule_zero1") == pytest.approx([6 * SMALL] * 2, rel=0.01)
+    def test_zero_1_halves_the_optimizer_states_and_weights_are_held_once_but_for_the_part_it_updates(
+        self, running: Running
+    ) -> None:
+        for name, of_states, of_weights in (
+            ("pytorch", 8, 4),
+            ("ortmodule", 8, 4),
+            ("ortmodule_zero1", 4, 6),
+        ):
+            for answer in running.first[name]:
+                assert answer.optimizer_state_bytes == pytest.approx(of_states * SMALL, rel=0.01)
+                assert answer.weights_bytes == pytest.approx(of_weights * SMALL, rel=0.01)
 
     def test_every_thread_stays_on_its_rank_s_cores(self, running: Running) -> None:
         cores = sorted(os.sched_getaffinity(0))
@@ -195,14 +182,8 @@ def trajectory(answers: list[ParityTrained]) -> Trajectory:
 @pytest.mark.ort
 def test_ort_keeps_to_its_threads_only_because_it_is_made_to() -> None:
     """The second figure shows that the first can fail: left alone, ORT takes every core."""
-    done = subprocess.run(
-        [sys.executable, "-c", _ORT_THREADS],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    variables = {"OMP_NUM_THREADS": "1", "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE"}
+    done = run_python("-c", _ORT_THREADS, check=True, **variables)
     held, left = map(float, done.stdout.splitlines()[-1].split())
     print(f"the busiest thread's share of the CPU time: held to one thread {held:.2f}, left alone {left:.2f}")
     assert held > 0.95

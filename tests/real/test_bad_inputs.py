@@ -1,13 +1,11 @@
 """Mistakes in real commands, as typed: one sentence with the remedy, and nothing is written."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.setup.checkout import ROOT
+from tests.support.python import run_python
 
 pytestmark = pytest.mark.once
 
@@ -34,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("words", "sentence"),
     [
         ("bench micro_batch=0", "micro_batch must be at least 1, not 0."),
+        ("bench model=bort", "model=bort does not exist; choose from: bart-large, "),
         ("bench backend=[pytorch,jax]", "backend=jax does not exist; choose from: "),
         ("bench mirco_batch=4", "mirco_batch is not a key of the configuration; the top level has model"),
         ("bench micro_batch", "micro_batch is not an override; "),
@@ -51,15 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_mistake_as_typed_ends_in_a_sentence(words: str, sentence: str, folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*.csv")}
     machine = ["device=cpu", "device.world_size=2"] if words.startswith("bench ") else []
-    done = subprocess.run(
-        [sys.executable, "-m", *words.split(), *machine],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", *words.split(), *machine, cwd=folder, PYTHONPATH=str(ROOT))
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.stdout == ""
     assert {path: path.read_bytes() for path in folder.rglob("*.csv")} == before

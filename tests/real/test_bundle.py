@@ -56,14 +56,9 @@ def test_an_environment_follows_a_python_that_was_moved_with_the_checkout(
     monkeypatch.setattr(interpreter, "look_for_python", lambda _: pytest.fail("another Python is taken"))
     set_up(stack, there)
     assert ran(there) == []
-    started = subprocess.run(
-        [
-            there / ".venv" / "bin" / f"python{VERSION}",
-            "-c",
-            "import sys; print(sys.prefix, sys.base_prefix)",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
+    moved, code = (
+        there / ".venv" / "bin" / f"python{VERSION}",
+        "import sys; print(sys.prefix, sys.base_prefix)",
     )
-    assert started.stdout.split() == [str(there / ".venv"), str(there / PYTHONS)]
+    started = subprocess.check_output([moved, "-c", code], text=True)
+    assert started.split() == [str(there / ".venv"), str(there / PYTHONS)]

@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,7 +55,7 @@ TODAYS = {  # of the pinned stack: diverges; tests/real/test_precision.py; unsup
     "fsdp2": replace(PYTORCH, sharding="fsdp2"),
 }
 ELSEWHERE = {"pytorch@modern": replace(PYTORCH, stack="modern")}
-REST = ("compile_max_autotune",)
+REST = {"compile_max_autotune": [pytest.mark.exhaustive]}
 """The default mode does what it does."""
 IMPLEMENTATIONS = {  # on a CPU
     "adamw": "for-loop",
@@ -64,11 +64,6 @@ IMPLEMENTATIONS = {  # on a CPU
     "deepspeed_cpu_adam": None,
 }
 STEPS = 4
-
-
-def choices(names: Iterable[str]) -> list[Any]:
-    """These as parameters of a test, some of them with a mark."""
-    return [pytest.param(name, marks=pytest.mark.exhaustive if name in REST else ()) for name in names]
 
 
 @dataclass
@@ -136,13 +131,6 @@ def trained(comparison: Comparison, name: str) -> Trained:
     )
 
 
-@pytest.mark.parametrize("name", choices(CHOICES))
-def test_it_trains_like_pytorch(
-    name: str, config: Config, comparison: Comparison, reference: Trained
-) -> None:
-    check(name, trained(comparison, name), reference, config.backends[name])
-
-
 @pytest.mark.exhaustive
 @pytest.mark.ort
 def test_onnx_runtime_with_another_option_trains_like_pytorch_and_says_so(
@@ -153,18 +141,18 @@ def test_onnx_runtime_with_another_option_trains_like_pytorch_and_says_so(
     assert found.proof["engine"]["options"]["compute_optimizer"] == 0
 
 
-@todays
-@pytest.mark.parametrize("name", choices(TODAYS))
-def test_so_does_what_only_today_s_torch_can(name: str, comparison: Comparison, reference: Trained) -> None:
-    check(name, trained(comparison, name), reference, TODAYS[name])
-
-
-@pytest.mark.exhaustive
-@pinned
-@both
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_another_stack_trains_like_this_one(name: str, comparison: Comparison, reference: Trained) -> None:
-    check(name, trained(comparison, name), reference, ELSEWHERE[name])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *CHOICES,
+        *(pytest.param(name, marks=[todays, *REST.get(name, [])]) for name in TODAYS),
+        *(pytest.param(name, marks=[pytest.mark.exhaustive, pinned, both]) for name in ELSEWHERE),
+    ],
+)
+def test_it_trains_like_pytorch(
+    name: str, config: Config, comparison: Comparison, reference: Trained
+) -> None:
+    check(name, trained(comparison, name), reference, config.backends[name])
 
 
 def check(name: str, found: Trained, reference: Trained, backend: Backend) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bench.setup.checkout import ROOT
-from tests.support.fake_programs import write_program
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
@@ -103,50 +102,34 @@ def test_a_second_checkout_takes_what_the_first_has_compiled(
     assert (tmp_path / "packages/part/says.py").read_text() == "nothing\n", "written through a link"
 
 
-def change_torch(folder: Path, _: pytest.MonkeyPatch) -> None:
-    record = folder / ".venv" / SITE / "torch-1.dist-info/RECORD"
-    text = record.read_text().replace("of-torch", "of-another-build")
-    record.unlink()
-    record.write_text(text)
-
-
-def change_flags(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CFLAGS", "-O1")
-
-
-def change_architectures(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
-
-
-def change_compiler(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_program(folder, "g++", "echo g++ 99 >&2")
-    monkeypatch.setenv("CXX", str(folder / "g++"))
-
-
-def change_processor(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which the compiler sees by itself where it is asked for the native one."""
-    write_program(folder, "g++", 'exec g++ $(echo "$@" | sed s/native/x86-64-v2/)')
-    monkeypatch.setenv("CXX", str(folder / "g++"))
-
-
-def change_nvcc(folder: Path, _: pytest.MonkeyPatch) -> None:
-    (folder / "requirements").unlink()
-    shutil.copytree(ROOT / "requirements", folder / "requirements")
-    (folder / "requirements/nvcc.txt").write_text("nvidia-cuda-nvcc==99")
+A_COMPILER = "printf '#!/bin/sh\\n%s\\n' '{}' > g++; chmod +x g++"
+NATIVE = 'exec g++ $(echo "$@" | sed s/native/x86-64-v2/)'
+OTHER_NVCC = f"""
+rm requirements
+cp -r {ROOT}/requirements .
+echo nvidia-cuda-nvcc==99 > requirements/nvcc.txt
+"""
 
 
 @pytest.mark.parametrize(
-    "change",
-    [change_torch, change_flags, change_architectures, change_compiler, change_processor, change_nvcc],
+    ("variables", "script"),
+    [
+        ({}, f"sed -i s/of-torch/of-another-build/ .venv/{SITE}/torch-1.dist-info/RECORD"),
+        ({"CFLAGS": "-O1"}, ""),
+        ({"TORCH_CUDA_ARCH_LIST": "9.0"}, ""),
+        ({"CXX": "./g++"}, A_COMPILER.format("echo g++ 99 >&2")),
+        ({"CXX": "./g++"}, A_COMPILER.format(NATIVE)),  # of a processor that it sees by itself if asked to
+        ({}, OTHER_NVCC),
+    ],
 )
 def test_it_is_compiled_again_where_something_else_would_come_of_it(
-    checkout: Callable[[str], Path],
-    monkeypatch: pytest.MonkeyPatch,
-    change: Callable[[Path, pytest.MonkeyPatch], None],
+    checkout: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], script: str
 ) -> None:
     compile_in(checkout("first"))
     second = checkout("second")
-    change(second, monkeypatch)
+    subprocess.run(["sh", "-ec", script], cwd=second, check=True)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.replace("./", f"{second}/"))
     assert compile_in(second)[0] == 1
 
 

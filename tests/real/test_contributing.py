@@ -3,7 +3,6 @@
 import csv
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from bench.results import csv_files
 from tests.support.pages import ROOT, commands, files_shown
+from tests.support.python import run_python
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.once]
 
@@ -18,15 +18,6 @@ NEW = "aot_eager"
 NEW_MODEL = "bert-smaller"
 
 FOLDERS = ("bench", "conf", "containers", "docs", "reports", "requirements", "results", "tests")
-FILES = (
-    "CHANGELOG.md",
-    "CITATION.cff",
-    "CONTRIBUTING.md",
-    "LICENSE",
-    "Makefile",
-    "README.md",
-    "pyproject.toml",
-)
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +26,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "runs"))
-    for name in FILES:
-        shutil.copy(ROOT / name, copy / name)
+    for path in ROOT.iterdir():
+        if path.suffix in (".md", ".cff", ".toml") or path.name in ("LICENSE", "Makefile"):
+            shutil.copy(path, copy)
     for path, content in files_shown("CONTRIBUTING.md").items():
         assert not (copy / path).exists()
         (copy / path).write_text(content, encoding="utf-8")
@@ -50,10 +42,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def python(checkout: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, *words], cwd=checkout, capture_output=True, text=True, check=False)
-
-
 def test_an_engine_is_one_module_and_one_yaml() -> None:
     assert list(files_shown("CONTRIBUTING.md")) == [
         f"bench/worker/engines/{NEW}.py",
@@ -65,7 +53,7 @@ def test_the_engine_of_the_page_trains_like_pytorch(checkout: Path, tmp_path: Pa
     (command,) = [one for one in commands("CONTRIBUTING.md") if NEW in one.line]
     small = ["device.world_size=1", "measure.parity_steps=3"]
     places = [f"results_dir={tmp_path / 'results'}", f"reports_dir={tmp_path / 'reports'}"]
-    ran = python(checkout, *command.words[1:], *small, *places)
+    ran = run_python(*command.words[1:], *small, *places, cwd=checkout)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (table,) = csv_files.list_files(tmp_path / "results")
     with table.open(encoding="utf-8") as file:
@@ -74,7 +62,7 @@ def test_the_engine_of_the_page_trains_like_pytorch(checkout: Path, tmp_path: Pa
 
 
 def test_its_misspelt_name_is_answered_with_the_new_engine_among_the_others(checkout: Path) -> None:
-    ran = python(checkout, "-m", "bench", "backend=[pytorch]", "backends.pytorch.engine=aot")
+    ran = run_python("-m", "bench", "backend=[pytorch]", "backends.pytorch.engine=aot", cwd=checkout)
     assert ran.returncode == 2
     assert f"choose one of: {NEW}, compile, eager, ortmodule." in ran.stderr
 
@@ -88,6 +76,6 @@ def test_its_misspelt_name_is_answered_with_the_new_engine_among_the_others(chec
     ids=["docs", "config"],
 )
 def test_no_other_file_has_to_name_them(words: Sequence[str], checkout: Path) -> None:
-    ran = python(checkout, "-m", "pytest", "-q", *words)
+    ran = run_python("-m", "pytest", "-q", *words, cwd=checkout)
     assert ran.returncode == 0, ran.stdout
     assert " passed" in ran.stdout

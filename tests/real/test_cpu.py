@@ -62,14 +62,11 @@ def test_somebody_else_on_the_rank_s_core_is_seen(core: int) -> None:
 
 
 @quiet_cores
-def test_a_rank_s_own_work_is_not_somebody_else_s(core: int) -> None:
+def test_a_rank_s_own_work_is_counted_and_not_somebody_else_s(core: int) -> None:
     # The quietest of several: this machine may have other things to do.
-    assert min(measured_beside(core, 0)["other_cpu_seconds"] for _ in range(4)) < 0.06
-
-
-@quiet_cores
-def test_own_time_is_counted_once_work_is_done(core: int) -> None:
-    assert measured_beside(core, 0)["cpu_seconds"] > 0.3
+    figures = [measured_beside(core, 0) for _ in range(4)]
+    assert min(one["other_cpu_seconds"] for one in figures) < 0.06
+    assert max(one["cpu_seconds"] for one in figures) > 0.3
 
 
 @quiet_cores

@@ -32,6 +32,7 @@ from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.tasks import IGNORED, Arrays, hidden
 from tests.support import local_data
 from tests.support.configs import a_model, a_spec
+from tests.support.processes import alive
 
 SETTINGS = SimpleNamespace(
     vocab_size=64,
@@ -85,25 +86,19 @@ def words(ids: Any) -> str:
     return " ".join(known[number] for number in ids if number > 0)
 
 
-def test_texts_are_padded_for_masked_language_modelling(tmp_path: Path) -> None:
-    made = batch(prepared(tmp_path, "masked-lm"))
+def test_texts_are_padded_for_masked_language_modelling_and_words_hidden_anew_for_each_seed(
+    tmp_path: Path,
+) -> None:
+    whole = prepared(tmp_path, "masked-lm", [{"text": "  "}, {"text": ""}, *local_data.rows("masked-lm")])
+    assert len(whole.samples) == 12, "empty lines are left out"
+    made, again, other = batch(whole), batch(whole), batch(whole, seed=1)
     assert made["input_ids"].shape == made["labels"].shape == made["attention_mask"].shape == (4, 16)
     original = np.where(made["labels"] == IGNORED, made["input_ids"], made["labels"])
     assert words(original[0]) == f"[CLS] {local_data.sentence(0)} [SEP]"
     assert (made["labels"][made["attention_mask"] == 0] == IGNORED).all()
     assert ((made["labels"] != IGNORED).sum(axis=1) >= 1).all()
-
-
-def test_words_are_hidden_anew_each_time_but_alike_for_a_seed(tmp_path: Path) -> None:
-    made = prepared(tmp_path, "masked-lm")
-    one, again, other = batch(made), batch(made), batch(made, seed=1)
-    assert (one["input_ids"] == again["input_ids"]).all()
-    assert (one["labels"] != other["labels"]).any()
-
-
-def test_empty_lines_are_left_out(tmp_path: Path) -> None:
-    rows = [{"text": "the cat"}, {"text": ""}, {"text": "  "}, {"text": "a dog"}]
-    assert len(prepared(tmp_path, "masked-lm", rows).samples) == 2
+    assert (made["input_ids"] == again["input_ids"]).all()
+    assert (made["labels"] != other["labels"]).any()
 
 
 def test_special_tokens_are_never_hidden_and_the_shares_are_those_of_bert() -> None:
@@ -143,33 +138,21 @@ def test_classes_may_be_words_and_columns_may_have_other_names(tmp_path: Path) -
     folder = tmp_path / "csv"
     folder.mkdir()
     (folder / "train.csv").write_text("review,stars\nthe cat,good\na dog,bad\nred cat,good\n")
-    made = prepared(
-        tmp_path,
-        "sequence-classification",
-        path=str(folder),
-        columns={"text": "review", "label": "stars"},
-    )
+    task, columns = "sequence-classification", {"text": "review", "label": "stars"}
+    made = prepared(tmp_path, task, path=str(folder), columns=columns)
     assert batch(made, 0, 1, 2)["labels"].tolist() == [1, 0, 1]
-
-
-def test_columns_may_swap_their_names(tmp_path: Path) -> None:
     rows = [{"label": "the cat", "text": 1}, {"label": "a dog", "text": 0}]
-    swapped = {"text": "label", "label": "text"}
-    made = prepared(tmp_path, "sequence-classification", rows, columns=swapped)
-    assert batch(made, 0, 1)["labels"].tolist() == [1, 0]
+    swapped = prepared(tmp_path, task, rows, columns={"text": "label", "label": "text"})
+    assert batch(swapped, 0, 1)["labels"].tolist() == [1, 0]
 
 
-def test_a_pair_of_texts_is_one_sample(tmp_path: Path) -> None:
-    rows = [{"text": "the cat", "other": "a dog", "label": 0}] * 2
-    made = prepared(tmp_path, "sequence-classification", rows, columns={"text_pair": "other"})
-    assert words(batch(made, 0)["input_ids"][0]) == "[CLS] the cat [SEP] a dog [SEP]"
-
-
-def test_long_texts_are_cut_off(tmp_path: Path) -> None:
-    made = prepared(tmp_path, "sequence-classification", [{"text": "cat " * 99, "label": 0}] * 2)
-    found = batch(made, 0)
-    assert found["input_ids"].shape == (1, 16)
-    assert (found["attention_mask"] == 1).all()
+def test_a_pair_of_texts_is_one_sample_and_a_long_text_is_cut_off(tmp_path: Path) -> None:
+    task, columns = "sequence-classification", {"text_pair": "other"}
+    pair = prepared(tmp_path, task, [{"text": "the cat", "other": "a dog", "label": 0}] * 2, columns=columns)
+    assert words(batch(pair, 0)["input_ids"][0]) == "[CLS] the cat [SEP] a dog [SEP]"
+    long = batch(prepared(tmp_path, task, [{"text": "cat " * 99, "label": 0}] * 2), 0)
+    assert long["input_ids"].shape == (1, 16)
+    assert (long["attention_mask"] == 1).all()
 
 
 def test_only_the_first_token_of_a_word_has_its_label(tmp_path: Path) -> None:
@@ -233,33 +216,23 @@ def test_images_are_scaled_when_they_are_asked_for(tmp_path: Path) -> None:
 
 
 @local_data.takes_sounds
-def test_sounds_become_spectrograms(tmp_path: Path) -> None:
-    made = prepared(
-        tmp_path,
-        "speech-recognition",
-        [],
-        path=local_data.sounds(tmp_path / "sounds"),
-        processor=local_data.speech_processor(tmp_path / "processor"),
-    )
-    found = batch(made)
+def test_sounds_become_spectrograms_and_the_start_token_that_the_model_adds_is_cut_off(
+    tmp_path: Path,
+) -> None:
+    arguments: dict[str, Any] = {
+        "path": local_data.sounds(tmp_path / "sounds"),
+        "processor": local_data.speech_processor(tmp_path / "processor"),
+    }
+    found = batch(prepared(tmp_path, "speech-recognition", [], **arguments))
     assert found["input_features"].shape == (4, 8, 100)
     assert found["input_features"].dtype == np.float32
     assert found["labels"].shape == (4, 16)
     lengths = (found["labels"] != IGNORED).sum(axis=1)
     assert (np.diff(lengths)[:2] == 1).all(), "the words have one, two, three letters"
-
-
-@local_data.takes_sounds
-def test_the_start_token_that_the_model_adds_is_cut_off(tmp_path: Path) -> None:
-    arguments: dict[str, Any] = {
-        "path": local_data.sounds(tmp_path / "sounds"),
-        "processor": local_data.speech_processor(tmp_path / "processor"),
-    }
-    kept = batch(prepared(tmp_path, "speech-recognition", [], **arguments))["labels"]
-    start = SimpleNamespace(**vars(SETTINGS) | {"decoder_start_token_id": int(kept[0, 0])})
+    start = SimpleNamespace(**vars(SETTINGS) | {"decoder_start_token_id": int(found["labels"][0, 0])})
     cut = batch(prepared(tmp_path, "speech-recognition", [], settings=start, **arguments))["labels"]
-    assert (cut[:, :-1] == kept[:, 1:]).all()
-    assert cut.shape == kept.shape
+    assert (cut[:, :-1] == found["labels"][:, 1:]).all()
+    assert cut.shape == found["labels"].shape
 
 
 @pytest.mark.parametrize("kind", ["csv file", "text file", "parquet folder", "saved", "saved splits"])
@@ -402,18 +375,10 @@ def test_the_same_seed_gives_the_same_batches_with_or_without_workers(loader: Ca
     assert alone.shape == (8, 4, 16), "three batches an epoch: it goes on"
     assert torch.equal(alone, stream(loader()))
     assert torch.equal(alone, stream(loader(workers=2)))
-
-
-@pytest.mark.parametrize("other", [{"rank": 1}, {"seed": 1}])
-def test_another_rank_or_seed_gets_other_batches(
-    loader: Callable[..., Loader], other: dict[str, int]
-) -> None:
-    assert not torch.equal(stream(loader()), stream(loader(**other)))
-
-
-def test_the_batches_hold_what_the_model_takes(loader: Callable[..., Loader]) -> None:
+    assert not torch.equal(alone, stream(loader(rank=1)))
+    assert not torch.equal(alone, stream(loader(seed=1)))
     ((batch, _),) = loader().steps(1)
-    assert set(batch) == {"input_ids", "attention_mask", "labels"}, "no token types"
+    assert set(batch) == {"input_ids", "attention_mask", "labels"}, "what the model takes: no token types"
 
 
 def test_parity_repeats_the_beginning_of_the_stream(loader: Callable[..., Loader]) -> None:
@@ -470,15 +435,8 @@ def test_workers_do_not_outlive_a_rank_that_is_killed(loader: Callable[..., Load
     os.kill(rank, signal.SIGKILL)
     os.waitpid(rank, 0)
     assert len(workers) == 2
-    while any(_alive(pid) for pid in workers):
+    while any(map(alive, workers)):
         time.sleep(0.05)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -1,6 +1,5 @@
 """The command itself on local data: a folder of texts and a folder of images, two real backends each."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from omegaconf import OmegaConf
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support import local_data
-from tests.support.commands import Ran, bench, side_by_side
+from tests.support.commands import Ran, bench
 from tests.support.cores import two_cores
 
 pytestmark = [pytest.mark.exhaustive, two_cores]
@@ -36,102 +35,66 @@ VIT = {
 BACKENDS = ["pytorch", "ortmodule" if stacks.own() == "ort" else "pytorch_fused"]
 
 
-def run(folder: Path, *overrides: str, cores: set[int], backends: list[str] = BACKENDS) -> Ran:
+def run(folder: Path, *overrides: str, backends: list[str] = BACKENDS) -> Ran:
     """Run `bench` on a dataset; what it printed, and its rows."""
     short = ("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.1")
     words = ("data=hf", f"backend=[{','.join(backends)}]", *short, "measure.parity_steps=3", *overrides)
     cache = {"HF_DATASETS_CACHE": str(folder / "cache")}
-    done, rows = bench(folder, *words, cores=cores, variables=cache)
+    done, rows = bench(folder, "device.world_size=1", *words, variables=cache)
     assert "Traceback" not in done.stderr, done.stderr
     assert (rows["status"] == "ok").all(), done.stderr
     assert rows.groupby("backend")["round"].nunique().to_dict() == dict.fromkeys(backends, 2)
     return done, rows
 
 
-@dataclass(frozen=True)
-class Found:
-    """What both commands left."""
-
-    ran: dict[str, Ran]
-    texts: str
-    cache: Path
-    images: Path
-
-
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    texts, images, workers = (tmp_path_factory.mktemp(name) for name in ("texts", "images", "workers"))
+def test_a_folder_of_texts_with_workers(tmp_path: Path) -> None:
     rated = local_data.rows("sequence-classification", 64)
-    path = local_data.lines(
-        texts / "data", [{"review": row["text"], "stars": row["label"] + 4} for row in rated]
+    given = [{"review": row["text"], "stars": row["label"] + 4} for row in rated]
+    path = local_data.lines(tmp_path / "data", given)
+    _, rows = run(
+        tmp_path,
+        *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
+        *("model.task=sequence-classification", "++model.config.num_labels=6", "data.workers=1"),
+        "++data.columns={text: review, label: stars}",  # README
+        *(f"data.path={path}", f"data.processor={local_data.tokenizer(tmp_path / 'words')}"),
     )
-    conf = images / "conf" / "model" / "vit-mini.yaml"
-    conf.parent.mkdir(parents=True)
-    conf.write_text(OmegaConf.to_yaml(VIT))
-
-    def of_texts(cores: set[int]) -> Ran:
-        return run(
-            texts,
-            f"hydra.searchpath=[file://{ROOT}/tests/conf]",
-            *("model=bert-for-tests", "model.task=sequence-classification", "device.world_size=1"),
-            *(
-                "++model.config.num_labels=6",
-                "++data.columns={text: review, label: stars}",
-            ),  # README
-            *(f"data.path={path}", f"data.processor={local_data.tokenizer(texts / 'words')}"),
-            "data.workers=1",
-            cores=cores,
-        )
-
-    def of_images(cores: set[int]) -> Ran:
-        return run(
-            images,
-            f"hydra.searchpath=[file://{images}/conf]",
-            *("model=vit-mini", "device.world_size=1"),
-            f"data.path={local_data.images(images / 'images', 16)}",
-            f"data.processor={local_data.image_processor(images / 'processor')}",
-            cores=cores,
-        )
-
-    def of_workers(cores: set[int]) -> Ran:
-        made = pytest.importorskip("bench.studies.sweeps.made_images")
-        made.make_images(workers / "images", 16)
-        return run(
-            workers,
-            *("model=vit-base", "model.size=mini", "micro_batch=2", "device.world_size=1"),
-            *(f"data.path={workers}/images/train", f"data.processor={workers}/images/processor"),
-            cores=cores,
-            backends=["pytorch", "pytorch_workers"],
-        )
-
-    jobs = {"texts": of_texts, "images": of_images, "workers": of_workers}
-    return Found(side_by_side(jobs), path, texts / "cache", images)
-
-
-def test_a_folder_of_texts_with_workers(found: Found) -> None:
-    _, rows = found.ran["texts"]
-    assert (rows["data"] == f"hf:{found.texts}").all()
+    assert (rows["data"] == f"hf:{path}").all()
     assert rows["lengths"].isna().all()
     assert (rows["loader_s"] >= 0).all()
     assert (rows["loader_s"] < rows["seconds"]).all()
     assert rows["padding_share"].between(0.6, 0.85).all(), "3 to 9 words and two more of 32"
     assert (rows["loss_difference"] < 1e-4).all(), "all backends see the same batches"
-    assert len(list((found.cache / "bench").glob("*.arrow"))) == 1, "tokenized once"
+    assert len(list((tmp_path / "cache" / "bench").glob("*.arrow"))) == 1, "tokenized once"
 
 
-def test_a_folder_of_images(found: Found) -> None:
-    _, rows = found.ran["images"]
+def test_a_folder_of_images(tmp_path: Path) -> None:
+    conf = tmp_path / "conf" / "model" / "vit-mini.yaml"
+    conf.parent.mkdir(parents=True)
+    conf.write_text(OmegaConf.to_yaml(VIT))
+    _, rows = run(
+        tmp_path,
+        *(f"hydra.searchpath=[file://{tmp_path}/conf]", "model=vit-mini"),
+        f"data.path={local_data.images(tmp_path / 'images', 16)}",
+        f"data.processor={local_data.image_processor(tmp_path / 'processor')}",
+    )
     assert rows["padding_share"].isna().all()
     assert rows["seq_len"].isna().all()
     shares = rows["loader_s"] / rows["seconds"]
     assert shares.median() > 0.05, "nobody but the rank itself opens the images"
-    page = (found.images / "reports" / "index.md").read_text(encoding="utf-8")
+    page = (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")
     assert "raise data.workers" in page, "the terminal shows two kinds of warnings at most"
 
 
-def test_a_backend_whose_workers_prepare_its_batches(found: Found) -> None:
+def test_a_backend_whose_workers_prepare_its_batches(tmp_path: Path) -> None:
     """Images as those of `make claims`: both train the same ones, and each row says who prepared them."""
-    done, rows = found.ran["workers"]
+    made = pytest.importorskip("bench.studies.sweeps.made_images")
+    made.make_images(tmp_path / "images", 16)
+    done, rows = run(
+        tmp_path,
+        *("model=vit-base", "model.size=mini", "micro_batch=2"),
+        *(f"data.path={tmp_path}/images/train", f"data.processor={tmp_path}/images/processor"),
+        backends=["pytorch", "pytorch_workers"],
+    )
     assert rows.groupby("backend")["loader"].unique().map(list).to_dict() == {
         "pytorch": ["workers=0"],
         "pytorch_workers": ["workers=2"],

@@ -13,10 +13,18 @@ from bench.doctor.probe import LOAD_TORCH, ask_torch
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
 from tests.support.fake_programs import write_nvidia_smi, write_program
+from tests.support.setting_up import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}
 TORCH |= {"cudnn": 90100, "nccl": "2.21.5", "capability": [9, 0], "kernels": ["sm_80", "sm_90"]}
+
+
+def copy_code(folder: Path) -> Path:
+    """Make a checkout without an environment; a Python with nothing installed."""
+    for part in ("bench", "requirements"):
+        shutil.copytree(ROOT / part, folder / part)
+    return Path(sys.base_prefix, "bin", f"python{VERSION}")
 
 
 def doctor_here(path: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -68,11 +76,8 @@ def test_of_a_broken_machine_the_doctor_says_what_is_broken_and_how_to_repair_it
 
 def test_a_checkout_in_which_nothing_is_set_up_is_examined_without_setting_it_up(tmp_path: Path) -> None:
     """By whatever Python there is, with nothing installed; then after a set-up that broke off."""
-    for part in ("bench", "requirements"):
-        shutil.copytree(ROOT / part, tmp_path / part)
+    python = copy_code(tmp_path)
     shutil.copy(ROOT / "Makefile", tmp_path)
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    python = Path(sys.base_prefix, "bin", f"python{version}")
     command = ["make", "doctor", f"PYTHON={python}", f"STACK={stacks.own()}"]
 
     def examined(status: int) -> str:
@@ -84,19 +89,18 @@ def test_a_checkout_in_which_nothing_is_set_up_is_examined_without_setting_it_up
     known = recipes.STACKS[stacks.own()]
     env = tmp_path / known.folder
     env.mkdir()
-    choice = {"python": str(python), "version": f"{version}.0", "device": "cpu"}
+    choice = {"python": str(python), "version": f"{VERSION}.0", "device": "cpu"}
     choice_file(env).write_text(json.dumps(choice))
     assert f"stack {stacks.own()} broken not set up: venv, packages, " in examined(2)
     assert not (env / "bin").exists()
 
 
 def test_a_torch_that_cannot_be_imported_is_reported_by_its_last_line(tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'OSError: libcudart.so.11.0' >&2\nexit 1\n")
-    python.chmod(0o755)
-    assert ask_torch(str(python)) == (None, "OSError: libcudart.so.11.0")
-    python.write_text(f"#!/bin/sh\necho noise\necho '{json.dumps(TORCH)}'\n")
-    assert ask_torch(str(python)) == (TORCH, "")
+    python = str(tmp_path / "python")
+    write_program(tmp_path, "python", "echo 'Traceback' >&2; echo 'OSError: libcudart.so.11.0' >&2; exit 1")
+    assert ask_torch(python) == (None, "OSError: libcudart.so.11.0")
+    write_program(tmp_path, "python", f"echo noise; echo '{json.dumps(TORCH)}'")
+    assert ask_torch(python) == (TORCH, "")
 
 
 def test_without_a_gpu_the_libraries_of_torch_are_loaded_and_where_they_cannot_be_torch_is_imported(
@@ -116,9 +120,8 @@ def test_an_environment_s_own_compiler_counts_before_the_machine_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env, machine = tmp_path / "env", tmp_path / "cuda"
-    for nvcc in (env / recipes.CUDA_HOME / "bin", machine / "bin"):
-        nvcc.parent.mkdir(parents=True)
-        write_program(nvcc, "nvcc", "true")
+    for folder in (env / recipes.CUDA_HOME / "bin", machine / "bin"):
+        write_program(folder, "nvcc", "true")
     monkeypatch.setenv("CUDA_HOME", str(machine))
     assert stacks.find_cuda_compiler(env) == env / recipes.CUDA_HOME / "bin" / "nvcc"
     assert stacks.find_cuda_compiler(tmp_path) == machine / "bin" / "nvcc"
@@ -126,10 +129,7 @@ def test_an_environment_s_own_compiler_counts_before_the_machine_s(
 
 def test_gpus_are_seen_before_anything_is_installed(tmp_path: Path) -> None:
     """By a Python without pynvml, in a checkout without environments."""
-    for part in ("bench", "requirements"):
-        shutil.copytree(ROOT / part, tmp_path / part)
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    python = Path(sys.base_prefix, "bin", f"python{version}")
+    python = copy_code(tmp_path)
     write_nvidia_smi(tmp_path / "bin", "NVIDIA H100 9.0", "NVIDIA H100 9.0", driver="535.1.1")
     done = subprocess.run(
         [python, "-S", "-m", "bench.doctor", "--stack", "ort"],

@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from bench.study import find_studies
-from tests.support.commands import Ran, bench, side_by_side
+from tests.support.commands import Ran, bench
 from tests.support.cores import two_cores
 
 transformers = pytest.importorskip("transformers")
@@ -29,11 +29,11 @@ SHOWN = {"pytorch": "adamw", "pytorch_best": "adamw_fused"} | (
 """The stack's default backends, and the optimizer that each runs on a CPU."""
 
 
-def run(folder: Path, *overrides: str, cores: set[int] | None = None, **variables: str) -> Ran:
+def run(folder: Path, *overrides: str, **variables: str) -> Ran:
     """Run `bench` on a tiny model, for a launch."""
     short = ("measure=quick", "measure.launches=1", "measure.block_seconds=0.2")
     models = f"hydra.searchpath=[file://{ROOT}/tests/conf]"
-    return bench(folder, models, *short, *overrides, cores=cores, variables=variables)
+    return bench(folder, models, *short, *overrides, variables=variables)
 
 
 @pytest.fixture(scope="module")
@@ -54,58 +54,46 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]
     return folder, rows
 
 
-def test_the_stack_s_backends_leave_their_rows(three: tuple[Path, pd.DataFrame]) -> None:
+def test_the_stack_s_backends_leave_their_rows_whose_arithmetic_holds(
+    three: tuple[Path, pd.DataFrame],
+) -> None:
     _, rows = three
     assert (rows["status"] == "ok").all()
     counts = rows.groupby("backend")[["launch", "round"]].nunique()
     assert {name: tuple(counts.loc[name]) for name in SHOWN} == dict.fromkeys(SHOWN, (1, 3))
-
-
-def test_the_arithmetic_of_every_row_holds(three: tuple[Path, pd.DataFrame]) -> None:
-    rows = three[1]
+    ran = rows.groupby("backend")["optimizer"].unique()
+    assert {name: list(found) for name, found in ran.items()} == {name: [one] for name, one in SHOWN.items()}
     assert (rows["global_batch"] == rows["micro_batch"] * rows["grad_accum"] * rows["world_size"]).all()
     assert (rows["global_batch"] == 16).all()
     computed = rows["steps"] * rows["global_batch"] / rows["seconds"]
     assert list(rows["samples_per_s"]) == pytest.approx(list(computed), rel=1e-9)
+    budget = rows["seconds"] * rows["world_size"] * rows["threads_per_rank"]
+    assert (rows["cpu_seconds"] <= 1.1 * budget).all(), "no more than its share of the cores"
+    assert (rows["cpu_seconds"] > 0).all()
+    assert (rows["loss_difference"] < 1e-4).all()
+    assert rows["last_loss"].between(4, 8).all()  # about ln 512, the vocabulary's size
 
 
 @of_limit
-def test_every_row_says_how_far_it_is_from_the_device_s_limit(three: tuple[Path, pd.DataFrame]) -> None:
-    rows = three[1]
+def test_every_row_says_how_far_it_is_from_the_device_s_limit_and_the_record_what_multiplied(
+    three: tuple[Path, pd.DataFrame],
+) -> None:
+    folder, rows = three
     assert rows["model_flops_per_step"].nunique() == rows["limit_flops_per_s"].nunique() == 1
     assert rows["roofline_share"].between(0.001, 1).all()
     rates = rows["torch_matmul_flops_per_s"]
     assert rates.between(1e8, 1e14).all()
     assert (rates <= rows["limit_flops_per_s"]).all()
-    with_onnxruntime = "ortmodule" in set(rows["engine"])
-    assert rows["ort_matmul_flops_per_s"].notna().all() == with_onnxruntime
-
-
-@of_limit
-def test_the_record_says_what_multiplied_and_how_long_each_shape_took(
-    three: tuple[Path, pd.DataFrame],
-) -> None:
-    (path, *_) = sorted((three[0] / "results").glob("runs/*/*/launch-1/pytorch/record.json"))
+    assert rows["ort_matmul_flops_per_s"].notna().all() == ("ortmodule" in set(rows["engine"]))
+    (path, *_) = sorted((folder / "results").glob("runs/*/*/launch-1/pytorch/record.json"))
     roofline = json.loads(path.read_text())["found"]["limit"]
-    assert 1 <= len(roofline["products"]) <= 8
     shapes = [one["shape"] for one in roofline["products"]]
+    assert 1 <= len(shapes) <= 8
     for library in roofline["libraries"]:
         assert len(library["ranks"]) == 2
         for rank in library["ranks"]:
             assert [one["shape"] for one in rank if one["shape"] in shapes] == shapes
     assert roofline["absent"] == []
-
-
-def test_no_row_took_more_than_its_share_of_the_cores(three: tuple[Path, pd.DataFrame]) -> None:
-    rows = three[1]
-    budget = rows["seconds"] * rows["world_size"] * rows["threads_per_rank"]
-    assert (rows["cpu_seconds"] <= 1.1 * budget).all()
-    assert (rows["cpu_seconds"] > 0).all()
-
-
-def test_the_losses_follow_the_reference(three: tuple[Path, pd.DataFrame]) -> None:
-    assert (three[1]["loss_difference"] < 1e-4).all()
-    assert three[1]["last_loss"].between(4, 8).all()  # about ln 512, the vocabulary's size
 
 
 def test_peaks_and_phases_are_filled_in_and_gpu_columns_blank(
@@ -120,13 +108,6 @@ def test_peaks_and_phases_are_filled_in_and_gpu_columns_blank(
         assert rows[column].isna().all(), column
 
 
-def test_the_optimizer_column_says_what_really_ran(three: tuple[Path, pd.DataFrame]) -> None:
-    ran = three[1].groupby("backend")["optimizer"].unique()
-    assert {name: list(found) for name, found in ran.items()} == {
-        name: [optimizer] for name, optimizer in SHOWN.items()
-    }
-
-
 @pytest.mark.ort
 def test_the_user_s_fallback_policy_is_overruled_and_onnx_runtime_really_ran(
     three: tuple[Path, pd.DataFrame],
@@ -136,9 +117,7 @@ def test_the_user_s_fallback_policy_is_overruled_and_onnx_runtime_really_ran(
     ours = [record for record in records if record["engine"] == "ortmodule"]
     assert len(ours) == 2
     for record in ours:
-        engine = record["proof"]["engine"]
-        assert engine["loss_function"] == "_ORTModuleFunctionBackward"
-        assert engine["nodes"] > 100
+        assert record["proof"]["engine"]["loss_function"] == "_ORTModuleFunctionBackward"
         assert "ORTMODULE_FALLBACK_POLICY" in record["environment"]["removed_variables"]
 
 
@@ -148,42 +127,14 @@ def test_a_table_and_a_figure_are_there(three: tuple[Path, pd.DataFrame]) -> Non
         assert all(backend in page for backend in SHOWN), name
 
 
-def save_zeros(folder: Path) -> None:
-    """Save a model without any weight but 0, by transformers itself."""
-    settings = yaml.safe_load((ROOT / "tests/conf/model/bert-for-tests.yaml").read_text())["config"]
-    model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
-    for parameter in model.parameters():
-        parameter.detach().zero_()
-    model.save_pretrained(folder)
-
-
-@pytest.fixture(scope="module")
-def one_rank(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
-    """Comparisons that need one core."""
-    weights = tmp_path_factory.mktemp("pretrained") / "weights"
-    save_zeros(weights)
-
-    def pretrained(cores: set[int]) -> Ran:
-        small = ("model=bert-for-tests", "backend=[pytorch]", "device.world_size=1", "measure.rounds=1")
-        return run(weights.parent, *small, f"model.pretrained={weights}", "adam.lr=1e-8", cores=cores)
-
-    def fnet(cores: set[int]) -> Ran:
-        return run(
-            tmp_path_factory.mktemp("fnet"),
-            *("model=fnet-mini", "backend=[pytorch,ortmodule]", "device.world_size=1", "measure.rounds=2"),
-            cores=cores,
-            ORTMODULE_FALLBACK_POLICY="FALLBACK_UNSUPPORTED_ONNX_MODEL",  # the user's shell does not matter
-        )
-
-    return side_by_side({"pretrained": pretrained} | ({"fnet": fnet} if stacks.own() == "ort" else {}))
-
-
 @pytest.mark.ort
-def test_an_operator_that_ort_lacks_never_yields_a_row_that_pytorch_computed(
-    one_rank: dict[str, Ran],
-) -> None:
+def test_an_operator_that_ort_lacks_never_yields_a_row_that_pytorch_computed(tmp_path: Path) -> None:
     """FNet's Fourier transform cannot be exported; ORTModule would quietly run it in PyTorch."""
-    done, rows = one_rank["fnet"]
+    done, rows = run(
+        tmp_path,
+        *("model=fnet-mini", "backend=[pytorch,ortmodule]", "device.world_size=1", "measure.rounds=2"),
+        ORTMODULE_FALLBACK_POLICY="FALLBACK_UNSUPPORTED_ONNX_MODEL",  # the user's shell does not matter
+    )
     assert done.returncode == 1
     (failed,) = rows[rows["backend"] == "ortmodule"].to_dict("records")
     assert failed["status"] == "unsupported"
@@ -193,9 +144,16 @@ def test_an_operator_that_ort_lacks_never_yields_a_row_that_pytorch_computed(
     assert "ortmodule, parity launch: unsupported" in done.stderr
 
 
-def test_pretrained_weights_from_a_folder_are_really_loaded(one_rank: dict[str, Ran]) -> None:
-    """A model saved by transformers itself: its loss, not that of fresh random weights."""
-    _, rows = one_rank["pretrained"]
+@pytest.mark.exhaustive
+def test_pretrained_weights_from_a_folder_are_really_loaded(tmp_path: Path) -> None:
+    """A model without any weight but 0, saved by transformers itself: its loss, not a random one's."""
+    settings = yaml.safe_load((ROOT / "tests/conf/model/bert-for-tests.yaml").read_text())["config"]
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**settings))
+    for parameter in model.parameters():
+        parameter.detach().zero_()
+    model.save_pretrained(tmp_path / "weights")
+    small = ("model=bert-for-tests", "backend=[pytorch]", "device.world_size=1", "measure.rounds=1")
+    _, rows = run(tmp_path, *small, f"model.pretrained={tmp_path / 'weights'}", "adam.lr=1e-8")
     assert list(rows["status"]) == ["ok"]
     # With all weights 0 every token is equally likely.
     assert rows["last_loss"].iloc[0] == pytest.approx(math.log(512), rel=1e-4)

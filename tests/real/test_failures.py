@@ -119,34 +119,31 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 
 @pytest.mark.once
-class TestRanksThatEndOrStop:
-    @pytest.mark.parametrize("name", EXPECTED)
-    def test_its_row_says_what_happened(self, faults: Outcome, name: str) -> None:
-        ((launch, status, message),) = [row[1:] for row in faults.failed() if row[0] == name]
-        assert (launch, status) == EXPECTED[name][:2]
-        assert re.search(EXPECTED[name][2], message), message
-        assert faults.rounds(name) == []
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_row_says_what_happened_as_it_is_said_at_once_and_listed_at_the_end(
+    faults: Outcome, name: str
+) -> None:
+    ((launch, status, message),) = [row[1:] for row in faults.failed() if row[0] == name]
+    assert (launch, status) == EXPECTED[name][:2]
+    assert re.search(EXPECTED[name][2], message), message
+    assert faults.rounds(name) == []
+    words = f"{name}, {'launch 1/1' if launch else 'parity launch'}: {status}: "
+    assert len([line for line in faults.printed if words in line]) == 1
+    assert len([line for line in faults.failures if words in line]) == 1
 
-    @pytest.mark.parametrize("name", EXPECTED)
-    def test_it_is_said_at_once_and_listed_at_the_end(self, faults: Outcome, name: str) -> None:
-        launch, status, _ = EXPECTED[name]
-        words = f"{name}, {'launch 1/1' if launch else 'parity launch'}: {status}: "
-        assert len([line for line in faults.printed if words in line]) == 1
-        assert len([line for line in faults.failures if words in line]) == 1
 
-    def test_the_other_goes_on(self, faults: Outcome) -> None:
-        assert faults.rounds("pytorch") == [(1, 1), (1, 2)]
-        assert len(faults.failures) == len(EXPECTED)
-
-    def test_the_details_of_an_error_lie_beside_the_log(self, faults: Outcome) -> None:
-        folder = faults.comparison.shared.output.folder_of("import", PARITY)
-        assert "Traceback" in (folder / "error.txt").read_text()
-        assert "libfoo.so.7" in (folder / "log.txt").read_text()
-
-    def test_no_process_is_left(self, faults: Outcome) -> None:
-        started = {0: 1 + len(EXPECTED), 1: 3}
-        assert len(faults.pids) == 2 * sum(started.values()), "two ranks of each"
-        assert gone(list(faults.pids))
+@pytest.mark.once
+def test_the_other_goes_on_no_process_is_left_and_an_error_s_details_lie_beside_the_log(
+    faults: Outcome,
+) -> None:
+    assert faults.rounds("pytorch") == [(1, 1), (1, 2)]
+    assert len(faults.failures) == len(EXPECTED)
+    folder = faults.comparison.shared.output.folder_of("import", PARITY)
+    assert "Traceback" in (folder / "error.txt").read_text()
+    assert "libfoo.so.7" in (folder / "log.txt").read_text()
+    started = {0: 1 + len(EXPECTED), 1: 3}
+    assert len(faults.pids) == 2 * sum(started.values()), "two ranks of each"
+    assert gone(list(faults.pids))
 
 
 @pytest.mark.once

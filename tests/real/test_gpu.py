@@ -50,9 +50,8 @@ def is_pretended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         yield False
         return
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in pretended_gpu.variables(
-            tmp_path_factory.mktemp("gpus"), 2, memory_mib=2048
-        ).items():
+        variables = pretended_gpu.variables(tmp_path_factory.mktemp("gpus"), 2, memory_mib=2048)
+        for name, value in variables.items():
             patched.setenv(name, value)
         patched.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         patched.setitem(sys.modules, "pynvml", PretendedNvml())
@@ -83,7 +82,9 @@ def _identities() -> list[tuple[str, str, int]]:
     return [(f"GPU-{one.uuid}", one.name, one.total_memory) for one in found]
 
 
-def test_a_rank_s_cuda_device_is_the_one_that_nvml_reads() -> None:
+def test_a_rank_s_cuda_device_is_the_one_that_nvml_reads_and_is_found_by_its_uuid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gpus = visible_gpus()
     if gpus[0].uuid.startswith("MIG-"):
         pytest.skip("CUDA tells another name of a MIG slice")
@@ -91,15 +92,9 @@ def test_a_rank_s_cuda_device_is_the_one_that_nvml_reads() -> None:
     assert [(uuid, name) for uuid, name, _ in found] == [(gpu.uuid, gpu.name) for gpu in gpus]
     for gpu, (_, _, total) in zip(gpus, found, strict=True):
         assert total == pytest.approx(gpu.memory_total_bytes, rel=0.05)
-
-
-def test_a_device_is_found_by_its_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
-    last = visible_gpus()[-1]
-    if last.uuid.startswith("MIG-"):
-        pytest.skip("CUDA tells another name of a MIG slice")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", last.uuid)
-    assert [gpu.uuid for gpu in visible_gpus()] == [last.uuid]
-    assert [uuid for uuid, _, _ in apart(_identities)] == [last.uuid]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus[-1].uuid)
+    assert [gpu.uuid for gpu in visible_gpus()] == [gpus[-1].uuid]
+    assert [uuid for uuid, _, _ in apart(_identities)] == [gpus[-1].uuid]
 
 
 def _memory(uuid: str) -> dict[str, Any]:
@@ -177,13 +172,8 @@ def _a_training() -> Any:
     training.absent = {}
     training.device, training._on_cuda = torch.device("cuda", 0), True
     torch.cuda.set_device(training.device)
-    torch.distributed.init_process_group(
-        "nccl",
-        init_method=f"file://{tempfile.mkdtemp()}/meeting",
-        rank=0,
-        world_size=1,
-        device_id=training.device,
-    )
+    meeting = f"file://{tempfile.mkdtemp()}/meeting"
+    torch.distributed.init_process_group("nccl", meeting, rank=0, world_size=1, device_id=training.device)
     return training
 
 
@@ -317,11 +307,11 @@ def test_cuda_s_want_of_memory_is_an_oom() -> None:
 # --- the command itself ---------------------------------------------------------------------------------
 
 
-def bench(folder: Path, *overrides: str) -> tuple[str, pd.DataFrame]:
-    """Run `python -m bench` on one GPU and a tiny model, which must succeed; its words and its rows."""
+def bench(folder: Path, *overrides: str, status: int = 0) -> tuple[str, pd.DataFrame]:
+    """Run `python -m bench` on one GPU and a tiny model; its words and its rows."""
     done = start(folder, *overrides)
     printed, _ = done.communicate()
-    assert done.returncode == 0, printed
+    assert done.returncode == status, printed
     logs = {path: path.read_text() for path in (folder / "results").rglob("log.txt")}
     assert not [path for path, log in logs.items() if "are not forked" in log]
     return printed, rows_in(folder)
@@ -333,22 +323,14 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
         *("launches=1", "rounds=2", "block_seconds=0.2", "min_steps=2", "block_warmup_s=0.01"),
         *("warmup_steps=2", "preheat_s=0.5", "wait_s=0"),
     )
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "tests.support.on_any_machine"),
-            *(["--forked"] if pretended_gpu.COUNT in os.environ else []),
-            "bench",
-            *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
-            *("device=cuda", "device.world_size=1", "device.threads=1"),
-            *(f"measure.{each}" for each in short),
-            *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
-            *overrides,
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+    command = (
+        *(sys.executable, "-m", "tests.support.on_any_machine"),
+        *(["--forked"] if pretended_gpu.COUNT in os.environ else []),
+        *("bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
+        *("device=cuda", "device.world_size=1", "device.threads=1", *(f"measure.{each}" for each in short)),
+        *(f"results_dir={folder}/results", f"reports_dir={folder}/reports", *overrides),
     )
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
@@ -412,9 +394,7 @@ def check_breakdown(folder: Path, rows: pd.DataFrame) -> None:
     for (backend, _), of_round in parts.groupby(["backend", "round"]):
         seconds = of_round["seconds_per_step"].sum()
         assert seconds == pytest.approx(of_round["profiled_step_s"].iloc[0], rel=1e-4), backend
-        assert of_round[of_round["operator"] != "host"]["seconds_per_step"].sum() > 0, (
-            "the GPU does something"
-        )
+        assert of_round[of_round["operator"] != "host"]["seconds_per_step"].sum() > 0, "the GPU works"
     communicates = {"communication"} if rows["world_size"].iloc[0] > 1 else set()
     for backend, of_backend in parts.groupby("backend"):
         by_kind = of_backend.groupby("kind")["seconds_per_step"].sum()
@@ -449,9 +429,8 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
             assert proof["engine"]["providers"][0] == "CUDAExecutionProvider"
             assert proof["optimizer"]["class"].startswith("onnxruntime.training.optim")
     if is_pretended:
-        assert (rows["seconds"] / rows["steps"] > pretended_gpu.DEFERRED_SECONDS).all(), (
-            "blocks wait for the GPU"
-        )
+        step_s = rows["seconds"] / rows["steps"]
+        assert (step_s > pretended_gpu.DEFERRED_SECONDS).all(), "blocks wait for the GPU"
     page = (tmp_path / "reports" / "index.md").read_text(encoding="utf-8")
     assert "pretended" in page if is_pretended else visible_gpus()[0].name in page
 
@@ -480,11 +459,8 @@ def test_in_16_bits_backends_train_alike_and_have_collectives(
         assert set(counted["status"]) == {"ok"}
         assert "all_reduce" in set(counted["name"])
     if not is_pretended:
-        chosen = {
-            one["proof"]["optimizer"]["implementation"]
-            for one in records(tmp_path, "pytorch")
-            if one["proof"]
-        }
+        proofs = [one["proof"] for one in records(tmp_path, "pytorch") if one["proof"]]
+        chosen = {proof["optimizer"]["implementation"] for proof in proofs}
         assert chosen == {"foreach"}, "torch's own choice on a GPU"
         for one in records(tmp_path, "compile"):
             assert not one["proof"] or not one["proof"]["engine"]["cuda_graphs"]
@@ -493,14 +469,12 @@ def test_in_16_bits_backends_train_alike_and_have_collectives(
 @pytest.mark.gpu
 def test_who_runs_out_of_memory_gets_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     """Eager attention holds 16 x 2 x 32768² scores a layer, 137 GB in the softmax's fp32; sdpa none."""
-    done = start(
+    printed, rows = bench(
         tmp_path,
         *("backend=[pytorch,pytorch_sdpa]", "reference=pytorch_sdpa", "data.lengths=full", "precision=bf16"),
         *("seq_len=32768", "++model.config.max_position_embeddings=32768", "micro_batch=16", "measure=quick"),
+        status=1,
     )
-    printed, _ = done.communicate()
-    assert done.returncode == 1, printed
-    rows = rows_in(tmp_path)
     (failed,) = rows[rows["backend"] == "pytorch"].to_dict("records")
     assert failed["status"] == "oom", printed
     assert (rows[rows["backend"] == "pytorch_sdpa"]["status"] == "ok").all(), printed
@@ -619,6 +593,9 @@ def test_the_micro_batch_that_fills_a_waiting_gpu_is_found(
     assert size > 1, printed
 
 
+rest = pytest.mark.exhaustive
+
+
 @pytest.mark.ort
 @pytest.mark.parametrize(
     ("fault", "words"),
@@ -628,23 +605,16 @@ def test_the_micro_batch_that_fills_a_waiting_gpu_is_found(
             "ONNX Runtime made a session for CPUExecutionProvider, not for CUDAExecutionProvider: "
             "the installed package has no libonnxruntime_providers_cuda.so",
         ),
-        pytest.param(
-            "no-allocator",
-            "ONNX Runtime's session has gpu_external_alloc=0, not ",
-            marks=pytest.mark.exhaustive,
-        ),
+        pytest.param("no-allocator", "ONNX Runtime's session has gpu_external_alloc=0, not ", marks=rest),
     ],
 )
 def test_a_session_elsewhere_than_on_torch_s_gpu_is_a_fallback_with_the_reason(
     fault: str, words: str, with_fault: Callable[[str], None], tmp_path: Path
 ) -> None:
     with_fault(fault)
-    done = start(
-        tmp_path, "measure=parity", "measure.launches=0", "precision=fp32", "backend=[pytorch,ortmodule]"
-    )
-    printed, _ = done.communicate()
-    assert done.returncode == 1, printed
-    (failed,) = rows_in(tmp_path).query("backend == 'ortmodule'").to_dict("records")
+    untimed = ("measure=parity", "measure.launches=0", "precision=fp32", "backend=[pytorch,ortmodule]")
+    _, rows = bench(tmp_path, *untimed, status=1)
+    (failed,) = rows[rows["backend"] == "ortmodule"].to_dict("records")
     assert failed["status"] == "fallback"
     assert failed["message"].startswith(words)
 

@@ -89,39 +89,27 @@ def buffers_of(model: Any) -> Tensors:
     return {name: value.clone() for name, value in model.named_buffers()}
 
 
-def test_the_right_gradients_pass(setting: Setting) -> None:
+def test_the_right_gradients_pass_in_another_summation_order_too(setting: Setting) -> None:
     setting.judge(setting.gradients(), buffers_of(setting.model))
-
-
-def test_so_do_those_of_another_summation_order(setting: Setting) -> None:
     gradients = {name: value.float() for name, value in setting.gradients(torch.float64).items()}
     setting.judge(gradients, buffers_of(setting.model))
 
 
-def scale(gradients: Tensors) -> None:
-    gradients[QUERY] = gradients[QUERY] * 1.01
+WRONG: dict[str, Callable[[Tensors], Tensors]] = {
+    "scaled": lambda right: right | {QUERY: right[QUERY] * 1.01},
+    "lost": lambda right: right | {QUERY: torch.zeros_like(right[QUERY])},
+    "forgotten": lambda right: {name: value for name, value in right.items() if name != QUERY},
+    "swapped": lambda right: right | {QUERY: right[KEY], KEY: right[QUERY]},
+}
 
 
-def lose(gradients: Tensors) -> None:
-    gradients[QUERY] = torch.zeros_like(gradients[QUERY])
-
-
-def forget(gradients: Tensors) -> None:
-    del gradients[QUERY]
-
-
-def swap(gradients: Tensors) -> None:
-    gradients[QUERY], gradients[KEY] = gradients[KEY], gradients[QUERY]
-
-
-@pytest.mark.parametrize("change", [scale, lose, forget, swap])
-def test_one_wrong_gradient_has_diverged(setting: Setting, change: Callable[[Tensors], None]) -> None:
-    gradients = setting.gradients()
-    change(gradients)
+@pytest.mark.parametrize("fault", WRONG)
+def test_one_wrong_gradient_has_diverged(setting: Setting, fault: str) -> None:
+    wrong = WRONG[fault](setting.gradients())
     with pytest.raises(
         LaunchFailed, match=r"gradient bert.encoder.layer.0.attention.self.(query|key).weight"
     ):
-        setting.judge(gradients, buffers_of(setting.model))
+        setting.judge(wrong, buffers_of(setting.model))
 
 
 def test_the_share_of_a_tied_weight_that_the_head_has_is_missed(setting: Setting) -> None:
@@ -147,28 +135,24 @@ def test_two_weights_that_should_be_tied_have_diverged(setting: Setting) -> None
         setting.judge(gradients, buffers_of(setting.model))
 
 
-def test_a_buffer_that_was_not_updated_has_diverged(setting: Setting) -> None:
+def test_a_buffer_that_was_not_updated_has_diverged_and_one_that_only_one_version_keeps_has_not(
+    setting: Setting,
+) -> None:
     buffers = buffers_of(setting.model)
     name = next(iter(buffers))
-    buffers[name] = buffers[name] + 1
     with pytest.raises(LaunchFailed, match=f"buffer {name}"):
-        setting.judge(setting.gradients(), buffers)
-
-
-def test_a_constant_that_only_one_version_of_a_model_keeps_is_no_error(setting: Setting) -> None:
-    buffers = buffers_of(setting.model)
-    del buffers[next(iter(buffers))]
+        setting.judge(setting.gradients(), buffers | {name: buffers[name] + 1})
+    del buffers[name]
     setting.judge(setting.gradients(), buffers | {"bert.mask": torch.ones(3)})
 
 
 def test_a_model_that_cannot_be_computed_is_absent(setting: Setting) -> None:
-    wrong = [
-        {"input_ids": batch["input_ids"]} for batch in setting.batches
-    ]  # without labels there is no loss
     from bench.worker.state.gradients import write_expected
 
+    without_labels = [{"input_ids": batch["input_ids"]} for batch in setting.batches]  # and without a loss
     spec = replace(setting.spec, expected_tensors=setting.spec.expected_tensors + "-none")
-    assert "NoneType" in write_expected(spec, [wrong], rank=0, device=torch.device("cpu")).absent
+    written = write_expected(spec, [without_labels], rank=0, device=torch.device("cpu"))
+    assert "NoneType" in written.absent
     assert not Path(spec.expected_tensors).exists()
 
 
@@ -184,29 +168,25 @@ class Pairs(torch.nn.Module):  # type: ignore[name-defined]
         return SimpleNamespace(loss=torch.nn.functional.cross_entropy(scores, labels))
 
 
-@pytest.fixture
-def pairs(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
-    """The setting with such a module."""
+def test_a_loss_over_pairs_is_not_taken_for_noise(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bench.worker.state import initial_state
 
-    spec = replace(
-        setting.spec, initial_state=str(tmp_path / "state"), expected_tensors=str(tmp_path / "expected")
-    )
+    pairs = copy(setting)
+    state, expected = str(tmp_path / "state"), str(tmp_path / "expected")
+    pairs.spec = replace(setting.spec, initial_state=state, expected_tensors=expected)
     torch.manual_seed(0)
     model = Pairs()
-    initial_state.save(model, spec, rank=0)
+    initial_state.save(model, pairs.spec, rank=0)
     monkeypatch.setattr("bench.worker.workload.model.build", lambda *_, **__: model)
-    made = copy(setting)
-    made.spec, made.batches = spec, [{"values": torch.randn(4, 8), "labels": torch.arange(4)}]
-    return made
-
-
-def test_a_loss_over_pairs_is_not_taken_for_noise(pairs: Setting) -> None:
+    pairs.batches = [{"values": torch.randn(4, 8), "labels": torch.arange(4)}]
     assert pairs.write_expected() == ""
     weights = [one for name, one in pairs.expected.items() if "left" in name]
     assert all(one.noise < 1e-5 * one.norm for one in weights)
 
 
+@pytest.mark.exhaustive
 def test_gradients_that_rounding_makes_not_finite_are_absent(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +203,7 @@ def test_gradients_that_rounding_makes_not_finite_are_absent(
     assert not written.expected
 
 
+@pytest.mark.exhaustive
 def test_without_memory_for_an_optimizer_the_first_step_is_compared(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +255,7 @@ def kernel(query: Any, key: Any, value: Any, attn_mask: Any = None, **_: Any) ->
     return Kernel.apply(query, key, value, attn_mask)
 
 
+@pytest.mark.exhaustive
 def test_an_attention_s_kernel_in_bf16_is_right_and_an_update_lost_beside_it_is_seen(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,10 +14,10 @@ from tests.support.interruptions import (
     last_line,
     resume,
     rounds_in,
-    seconds_until_gone,
     sockets,
     start,
     wait_for,
+    wait_until_gone,
 )
 
 pytestmark = [pytest.mark.once, two_cores]
@@ -58,6 +58,7 @@ def test_a_comparison_that_is_killed_again_and_again_goes_on_where_it_was(folder
     assert resume(PLAN, folder, before) >= PLAN.launches * PLAN.rounds
 
 
+@pytest.mark.exhaustive
 def test_a_second_run_of_the_same_comparison_says_so_and_leaves(folder: Path) -> None:
     first = start(PLAN, folder)
     try:
@@ -71,5 +72,5 @@ def test_a_second_run_of_the_same_comparison_says_so_and_leaves(folder: Path) ->
         everybody = family(first.pid)
         first.terminate()
         assert first.wait() == 143
-    seconds_until_gone(everybody)
+    wait_until_gone(everybody)
     assert not sockets(first.pid)

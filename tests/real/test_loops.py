@@ -130,25 +130,19 @@ def test_trainer_trains_under_deepspeed_as_its_arguments_ask_for_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("name", "sharding", "others"),
+    ("name", "choice", "words"),
     [
-        ("pytorch_accelerate", "zero1", "choose ddp, or loop=bare"),
-        ("pytorch_trainer", "fsdp2", "choose ddp or zero1 or zero2 or zero3 or .*, or loop=bare"),
-        ("pytorch_trainer", "zero1_native", "choose ddp or zero1 or"),
-        ("pytorch_trainer", "zero_redundancy", "choose ddp or zero1 or"),
+        ("pytorch_accelerate", "sharding=zero1", "combined with sharding=zero1; choose ddp, or loop=bare"),
+        ("pytorch_trainer", "sharding=fsdp2", "combined with sharding=fsdp2; choose ddp or zero1 or zero2"),
+        ("pytorch_trainer", "sharding=zero1_native", "with sharding=zero1_native; choose ddp or zero1 or"),
+        ("pytorch_trainer", "loop=lightning", "loop=lightning is not known; choose one of: bare, accelerate"),
     ],
 )
-def test_a_loop_without_a_sharding_is_refused_with_those_that_it_has(
-    name: str, sharding: str, others: str
+def test_a_loop_that_is_not_there_or_without_a_sharding_is_refused_with_those_that_are(
+    name: str, choice: str, words: str
 ) -> None:
-    refused = f"cannot be combined with sharding={sharding}; {others}"
-    with pytest.raises(UserError, match=refused):
-        compose(["device=cpu", f"backend=[{name}]", f"backends.{name}.sharding={sharding}", "precision=bf16"])
-
-
-def test_a_loop_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UserError, match="loop=lightning is not known; choose one of: bare, accelerate"):
-        compose(["device=cpu", "backend=[pytorch_trainer]", "backends.pytorch_trainer.loop=lightning"])
+    with pytest.raises(UserError, match=words):
+        compose(["device=cpu", f"backend=[{name}]", f"backends.{name}.{choice}", "precision=bf16"])
 
 
 @pytest.mark.exhaustive

@@ -59,12 +59,6 @@ def test_mkl_names_its_version_and_its_path_once_asked() -> None:
     assert not proof["preloaded"]
 
 
-def test_without_the_library_the_full_path_is_a_fallback() -> None:
-    with pytest.raises(LaunchFailed, match=r"device\.blas=full has no effect") as caught:
-        mkl_path.proof("full")
-    assert caught.value.status == "fallback"
-
-
 @pytest.mark.parametrize(
     ("path", "preloaded", "problem"),
     [
@@ -77,6 +71,8 @@ def test_each_way_to_miss_the_full_path_is_told(path: str | None, preloaded: boo
     with pytest.raises(LaunchFailed, match=problem) as caught:
         mkl_path.check_full(path, preloaded=preloaded)
     assert caught.value.status == "fallback"
+    with pytest.raises(LaunchFailed, match=r"device\.blas=full has no effect"):
+        mkl_path.proof("full")  # here nothing is preloaded
 
 
 def test_the_line_about_the_path_is_found_among_others() -> None:

@@ -1,11 +1,12 @@
 """The shipped models: as published, and in mini on every task's synthetic batches."""
 
-import dataclasses
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from bench.config import mini
 from bench.config.choices import CONF, TASKS
@@ -27,6 +28,12 @@ from bench.worker.workload import model as models  # noqa: E402 - it needs both
 from bench.worker.workload import settings as model_settings  # noqa: E402 - it needs transformers
 
 NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml") if path.stem != OWN)
+TASK_OF = {name: yaml.safe_load((CONF / "model" / f"{name}.yaml").read_text())["task"] for name in NAMES}
+FIRST = {task: name for name, task in reversed(TASK_OF.items())}
+EACH = [
+    name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.exhaustive) for name in NAMES
+]
+"""One model of each task in `make test`."""
 MOST = 5_000_000
 """Parameters of a mini model: a step takes milliseconds and the optimizer states a few megabytes."""
 
@@ -46,7 +53,7 @@ def shipped(name: str) -> Model:
 
 
 def small(name: str, **changes: Any) -> Model:
-    return dataclasses.replace(shipped(name), size="mini", **changes)
+    return replace(shipped(name), size="mini", **changes)
 
 
 def built(model: Model, **settings: Any) -> Any:
@@ -87,23 +94,37 @@ class RatesOnTheCpu(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_the_parameters_are_what_transformers_counts(name: str) -> None:
     model = shipped(name)
     with torch.device("meta"), RatesOnTheCpu():
-        whole = built(dataclasses.replace(model, lora=None), dropout=True)
+        whole = built(replace(model, lora=None), dropout=True)
     assert models.parameter_count(whole) == model.parameters
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_dimension_is_left_to_the_defaults_of_transformers(name: str) -> None:
+def test_no_dimension_is_left_to_the_defaults_of_transformers_and_mini_keeps_the_architecture(
+    name: str,
+) -> None:
     """Mini changes every dimension: what it changes of the defaults alone is a dimension not given."""
     model = shipped(name)
-    settings = transformers.AutoConfig.for_model(model.architecture, **model.config)
-    mini_model = dataclasses.replace(model, size="mini")
-    changed = model_settings._resized(settings, model.config, mini_model).keys() - model.config.keys()
+    full = transformers.AutoConfig.for_model(model.architecture, **model.config)
+    changed = model_settings._resized(full, model.config, small(name)).keys() - model.config.keys()
     # Not used in training, or, as attention's head width, always a quotient.
     assert {key for key in changed if not key.endswith(("token_id", "suppress_tokens", "head_dim"))} == set()
+    tiny = model_settings.configuration(small(name))
+    assert type(tiny) is type(full)
+    for key in ("num_local_experts", "num_experts_per_tok", "image_size", "patch_size", "num_mel_bins"):
+        assert getattr(tiny, key, None) == getattr(full, key, None)
+    for key in ("depths", "hidden_sizes", "neck_hidden_sizes"):
+        assert len(getattr(tiny, key, ())) == len(getattr(full, key, ()))
+    if "num_key_value_heads" in model.config:
+        assert tiny.num_attention_heads * full.num_key_value_heads == (
+            full.num_attention_heads * tiny.num_key_value_heads
+        )
+    for key, value in vars(tiny).items():
+        if key.endswith("token_id") and isinstance(value, int):
+            assert value < tiny.vocab_size, key
 
 
 def test_these_tasks_alone_have_no_shipped_model() -> None:
@@ -118,7 +139,7 @@ def test_these_tasks_alone_have_no_shipped_model() -> None:
 # --- mini -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_every_model_trains_in_mini_without_hidden_dropout(name: str) -> None:
     model = small(name)
     module = built(model)
@@ -138,65 +159,33 @@ def test_every_model_trains_in_mini_without_hidden_dropout(name: str) -> None:
         optimizer.zero_grad()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_mini_keeps_the_architecture(name: str) -> None:
-    model = shipped(name)
-    full = transformers.AutoConfig.for_model(model.architecture, **model.config)
-    tiny = model_settings.configuration(small(name))
-    assert type(tiny) is type(full)
-    for key in ("num_local_experts", "num_experts_per_tok", "image_size", "patch_size", "num_mel_bins"):
-        assert getattr(tiny, key, None) == getattr(full, key, None)
-    for key in ("depths", "hidden_sizes", "neck_hidden_sizes"):
-        assert len(getattr(tiny, key, ())) == len(getattr(full, key, ()))
-    if "num_key_value_heads" in model.config:
-        assert tiny.num_attention_heads * full.num_key_value_heads == (
-            full.num_attention_heads * tiny.num_key_value_heads
-        )
-    for key, value in vars(tiny).items():
-        if key.endswith("token_id") and isinstance(value, int):
-            assert value < tiny.vocab_size, key
+LARGE_AND_MINI: dict[str, tuple[Any, Any]] = {
+    "hidden_size": (4096, 128),
+    "intermediate_size": (14336, 448),
+    "num_hidden_layers": (32, 2),
+    "num_attention_heads": (32, 8),
+    "num_key_value_heads": (8, 2),
+    "head_dim": (128, 16),
+    "vocab_size": (32000, 1024),
+    "pad_token_id": (31999, 255),
+    "eos_token_id": ([2, 3000], [2, 952]),
+    "partial_rotary_factor": (0.4, 0.5),
+    "rope_theta": (10000.0, 10000.0),
+    "num_local_experts": (8, 8),
+}
 
 
 def test_mini_is_one_rule_for_every_kind_of_key() -> None:
-    assert mini.shrink(
-        {
-            "hidden_size": 4096,
-            "intermediate_size": 14336,
-            "num_hidden_layers": 32,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "head_dim": 128,
-            "vocab_size": 32000,
-            "pad_token_id": 31999,
-            "eos_token_id": [2, 3000],
-            "partial_rotary_factor": 0.4,
-            "rope_theta": 10000.0,
-            "num_local_experts": 8,
-        }
-    ) == {
-        "hidden_size": 128,
-        "intermediate_size": 448,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "vocab_size": 1024,
-        "pad_token_id": 255,
-        "eos_token_id": [2, 952],
-        "partial_rotary_factor": 0.5,
-        "rope_theta": 10000.0,
-        "num_local_experts": 8,
-    }
+    large, small = ({key: pair[side] for key, pair in LARGE_AND_MINI.items()} for side in (0, 1))
+    assert mini.shrink(large) == small
+    assert mini.shrink(small | {"hidden_size": 64}) == small | {"hidden_size": 64}, (
+        "a small one keeps its width"
+    )
 
 
 def test_mini_narrows_a_hierarchy_by_its_widest_stage() -> None:
     small = mini.shrink({"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32]})
     assert small == {"embed_dim": 16, "depths": [2, 2, 2, 2], "num_heads": [1, 1, 2, 4]}
-
-
-def test_mini_leaves_a_small_model_its_width() -> None:
-    config = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": 512}
-    assert mini.shrink(config) == config
 
 
 # --- frozen weights -------------------------------------------------------------------------------
@@ -207,42 +196,20 @@ def trained_names(model: Model) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["bert-mini", "roberta-large", "vit-base"])
-def test_the_head_alone_trains(name: str) -> None:
-    names = trained_names(small(name, trained="head"))
-    assert names
-    assert not any("embeddings" in one or ".layer." in one for one in names)
-    whole = trained_names(small(name))
-    assert len(names) < len(whole)
-
-
-def test_the_last_layers_train_with_the_head() -> None:
-    head = trained_names(small("bert-mini", trained="head"))
-    last = trained_names(small("bert-mini", trained="layers:1"))
+def test_the_head_alone_trains_or_the_last_layers_with_it(name: str) -> None:
+    head, last, whole = (trained_names(small(name, trained=one)) for one in ("head", "layers:1", "all"))
+    assert head
+    assert not any("embeddings" in one or ".layer." in one for one in head)
+    assert len(head) < len(whole)
     assert {one.partition(".layer.")[2][0] for one in last if ".layer." in one} == {str(mini.LAYERS - 1)}
-    assert [one for one in last if ".layer." not in one] == head
-
-
-@pytest.mark.parametrize(
-    ("model", "trained", "words"),
-    [
-        (
-            "gpt2",
-            "head",
-            "leaves nothing to be trained: GPT2LMHeadModel has no weights but those of its base",
-        ),
-        ("bert-mini", "layers:9", "asks for more layers than the 2 there are"),
-    ],
-)
-def test_what_cannot_be_frozen_is_refused_in_a_sentence(model: str, trained: str, words: str) -> None:
-    with pytest.raises(LaunchFailed, match=words) as caught:
-        built(small(model, trained=trained))
-    assert caught.value.status == "unsupported"
+    assert {*head} <= {one for one in last if ".layer." not in one}
 
 
 # --- adapters -------------------------------------------------------------------------------------
 
 
 LORA = Lora(rank=2, alpha=4, dropout=0.5, modules=["q_proj", "v_proj"])
+REMEDY = r"set backends\.mine\.attention=eager\.$"  # of one with an @ in another spelling of Hydra's
 
 
 def test_only_the_adapters_train() -> None:
@@ -266,23 +233,24 @@ def test_the_adapters_have_dropout_only_where_there_is_dropout() -> None:
     assert probabilities == [{0.5}, set()]
 
 
-def test_adapters_for_layers_that_are_not_there_are_refused_in_one_sentence() -> None:
-    lora = dataclasses.replace(LORA, modules=["q_proj", "query"])
-    with pytest.raises(LaunchFailed, match=r"no layer named query; set model\.lora\.modules") as caught:
-        built(small("llama-2-7b", lora=lora))
-    assert caught.value.status == "unsupported"
-
-
-# --- checkpointing and attention ------------------------------------------------------------------
+# --- what a model does not have, and attention ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "attention"), [("deberta-v2-xxlarge", "sdpa"), ("gpt2", "flash_attention_2")]
+    ("name", "changes", "settings", "words"),
+    [
+        ("gpt2", {"trained": "head"}, {}, "GPT2LMHeadModel has no weights but those of its base"),
+        ("bert-mini", {"trained": "layers:9"}, {}, "asks for more layers than the 2 there are"),
+        ("llama-2-7b", {"lora": replace(LORA, modules=["q_proj", "query"])}, {}, "no layer named query; set"),
+        ("deberta-v2-xxlarge", {}, {"attention": "sdpa"}, "^attention=sdpa cannot be had .*" + REMEDY),
+        ("gpt2", {}, {"attention": "flash_attention_2"}, "^attention=flash_attention_2 cannot .*" + REMEDY),
+    ],
 )
-def test_an_attention_that_is_not_there_is_said_in_one_sentence(name: str, attention: str) -> None:
-    remedy = r"set backends\.mine\.attention=eager\.$"  # of one with an @ in another spelling of Hydra's
-    with pytest.raises(LaunchFailed, match=rf"^attention={attention} cannot be had .*{remedy}") as caught:
-        built(small(name), attention=attention, backend="mine")
+def test_what_a_model_does_not_have_is_unsupported_in_a_sentence(
+    name: str, changes: dict[str, Any], settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(LaunchFailed, match=words) as caught:
+        built(small(name, **changes), backend="mine", **settings)
     assert caught.value.status == "unsupported"
 
 
@@ -310,7 +278,7 @@ def test_the_best_attention_is_pytorchs_own_exactly_where_the_class_has_it(
         tiny = {"image_size": 32}
     if architecture == "t5":
         tiny["decoder_start_token_id"] = 0
-    model = dataclasses.replace(shipped("bert-tiny"), architecture=architecture, task=task, config=tiny)
+    model = replace(shipped("bert-tiny"), architecture=architecture, task=task, config=tiny)
     module = built(model, attention="best")
     loss(module, batches(model, module)[0])
     assert models.facts_of(module, "best")["attention"] == ("sdpa" if calls else "eager")

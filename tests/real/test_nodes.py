@@ -20,6 +20,7 @@ from bench.results import csv_files
 from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
 from tests.support.processes import descendants, gone
+from tests.support.python import run_python
 
 pytestmark = pytest.mark.exhaustive
 
@@ -59,10 +60,7 @@ class Two:
 
     def _start(self, place: int, secret: str, module: str, *arguments: str) -> "subprocess.Popen[str]":
         started = subprocess.Popen(
-            [
-                *(sys.executable, "-c", _PINNED, str(self.cores[place]), module),
-                *arguments,
-            ],
+            [sys.executable, "-c", _PINNED, str(self.cores[place]), module, *arguments],
             cwd=ROOT,
             env={**os.environ, "BENCH_SECRET": secret, "PYTHONPATH": str(ROOT)},
             stderr=subprocess.PIPE,
@@ -192,13 +190,6 @@ def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
             f"The coordinator at {two.endpoint} has another BENCH_SECRET; set the same on all nodes."
         )
         assert not (tmp_path / "results").exists() or not list((tmp_path / "results").glob("*.csv"))
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.cluster.node_agent", "nowhere"],
-            cwd=ROOT,
-            env={**os.environ, "BENCH_SECRET": SECRET},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_python("-m", "bench.cluster.node_agent", "nowhere", BENCH_SECRET=SECRET)
         assert (done.returncode, done.stderr.count("Traceback")) == (2, 0)
         assert "nowhere is not HOST:PORT" in done.stderr

@@ -56,6 +56,7 @@ def test_one_whose_output_is_the_model_s_is_never_updated(batch_norms: dict[str,
     assert all(not mean.any() for mean in batch_norms["ortmodule last"])
 
 
+@pytest.mark.exhaustive
 def test_the_library_that_onnx_runtime_s_provider_for_gpus_misses_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,18 +114,9 @@ def in_an_export(fails: Callable[[], None]) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("raises", "status"),
     [
-        (
-            RuntimeError(f"{SOURCE} [ONNXRuntimeError] : 1 : FAIL : Duplicate definition (_grad)."),
-            "unsupported",
-        ),
-        (
-            RuntimeError(f"{SOURCE} gradient_builder != nullptr was false. No gradient of Resize."),
-            "unsupported",
-        ),
-        (
-            RuntimeError(f"{SOURCE} CUDA failure 700: an illegal memory access ; GPU=0 ; expr=cudaStream"),
-            None,
-        ),
+        (RuntimeError(f"{SOURCE} [ONNXRuntimeError] : 1 : FAIL : Duplicate definition"), "unsupported"),
+        (RuntimeError(f"{SOURCE} gradient_builder != nullptr was false."), "unsupported"),
+        (RuntimeError(f"{SOURCE} CUDA failure 700: an illegal memory access ; GPU=0"), None),
         (of_sympy, "unsupported"),
         (of_onnx, "unsupported"),
         (of_torch, None),

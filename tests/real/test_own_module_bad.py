@@ -104,154 +104,76 @@ def test_the_file_s_loss_counts_where_forward_returns_one_too(returned: str, tmp
     torch.testing.assert_close(module(x=x, labels=labels).loss, 6 * module.layer(x).mean() + 4 / 6)
 
 
-MISTAKES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no such name": (
-        instead("class Net(", "class Nets("),
-        {},
-        "has no class or function Net; did you mean Nets?",
-    ),
-    "no batch": (
-        instead("def example_batch", "def batch"),
-        {},
-        "write a function example_batch(batch_size, seed)",
-    ),
-    "import": (instead("import torch\n", "import torch, torchh\n"), {}, "correct own_net.py, line 2"),
-    "no module": (
-        instead("class Net(torch.nn.Module):", "class Net:\n  pass\nclass Other(torch.nn.Module):"),
-        {},
-        "must be a torch.nn.Module",
-    ),
-    "lazy": (
-        instead("torch.nn.Linear(width, 2)", "torch.nn.LazyLinear(2)"),
-        {},
-        "layer.weight has no shape before the first batch; give its layer the size",
-    ),
-    "double": (
-        instead("self.dropout =", "self.layer.double(); self.dropout ="),
-        {},
-        "layer.weight is torch.float64; build the module in torch.float32",
-    ),
-    "complex": (
-        instead(
-            "self.dropout =",
-            "self.phase = torch.nn.Parameter(torch.ones(2, dtype=torch.cfloat)); self.dropout =",
-        ),
-        {},
-        "phase is torch.complex64; build",
-    ),
-    "unknown argument": (GOOD, {"widht": 4}, "no model.config.widht; did you mean model.config.width?"),
-    "missing argument": (instead("width=4", "width"), {}, "set +model.config.width=…"),
-    "wrong argument": (GOOD, {"width": "four"}, "building model.module="),
-    "forward refuses": (
-        instead("def forward(self, x,", "def forward(self, y,"),
-        {},
-        "does not fit example_batch's x, labels: missing a required argument: 'y'; give",
-    ),
-    "wrong shape": (GOOD, {"width": 5}, "mat1 and mat2 shapes cannot be multiplied"),
-    "no scalar": (instead(FORWARD, "return self.layer(x)"), {}, "write a function loss(output, batch)"),
-    "loss no scalar": (
-        instead(FORWARD, "return {'loss': self.layer(x)}"),
-        {},
-        "shape (2, 2); take its .mean()",
-    ),
-    "loss no tensor": (
-        instead(FORWARD, "return self.layer(x)") + "def loss(output, batch): return output.sum().item()\n",
-        {},
-        "gives a float as the loss; return the tensor, without .item()",
-    ),
-    "tuple": (instead(FORWARD, "return self.layer(x), 1"), {}, "gives a tuple; return the loss"),
-    "detached": (instead(FORWARD, "return self.layer(x).sum().detach()"), {}, "depends on no parameter"),
-    "not finite": (instead(FORWARD, "return self.layer(x).sum() / 0"), {}, "is inf, and must be finite"),
-    "random": (
-        instead(FORWARD, "return F.dropout(self.layer(x), 0.5).sum()"),
-        {},
-        "whose name contains drop",
-    ),
-    "sparse": (
-        instead("self.dropout =", "self.e = torch.nn.Embedding(9, 1, sparse=True); self.dropout =").replace(
-            FORWARD, f"{FORWARD} + self.e(labels).sum()"
-        ),
-        {},
-        "the gradient of e.weight is sparse, and backends compare and average dense ones; leave sparse=True",
-    ),
-    "sparse bag": (
-        instead(
-            "self.dropout =",
-            "self.bag = torch.nn.EmbeddingBag(9, 1, mode='sum', sparse=True); self.dropout =",
-        ).replace(FORWARD, f"{FORWARD} + self.bag(labels[:, None]).sum()"),
-        {},
-        "the gradient of bag.weight is sparse",
-    ),
-    "sparse function": (
-        instead(
-            "self.dropout =", "self.table = torch.nn.Parameter(torch.ones(9, 1)); self.dropout ="
-        ).replace(FORWARD, f"{FORWARD} + F.embedding(labels, self.table, sparse=True).sum()"),
-        {},
-        "the gradient of table is sparse",
-    ),
-    "ordinary method": (
-        instead("def example_batch", "def _batch")
-        + "Net.example_batch = lambda self, batch_size, seed: {}\n",
-        {},
-        "example_batch(self, batch_size, seed) of model.module=",
-    ),
-    "too few arguments": (
-        instead("def example_batch(batch_size, seed):", "def example_batch(batch_size):"),
-        {},
-        "cannot be called as example_batch(batch_size, seed); let it take these alone; in a class it must",
-    ),
-    "too many arguments": (
-        instead("def example_batch(batch_size, seed):", "def example_batch(batch_size, seed, words):"),
-        {},
-        "example_batch(batch_size, seed, words) of model.module=",
-    ),
-    "batch axis": (
-        instead("x.sum(1) > 0).long()", "x.sum(0) > 0).long()"),
-        {},
-        "gives labels the shape (4,)",
-    ),
-    "scalar entry": (
-        instead("(x.sum(1) > 0).long()", "torch.tensor(1)"),
-        {},
-        "first axis must be the samples",
-    ),
-    "list entry": (
-        instead("(x.sum(1) > 0).long()", "[1] * batch_size"),
-        {},
-        "labels is a list; it must be a tensor",
-    ),
-    "no dict": (instead(BATCH, "return x"), {}, "example_batch returns a Tensor; it must be a dict"),
-    "no seed": (instead("manual_seed(seed)", "manual_seed(1)"), {}, "draw it with the seed"),
-    "not repeatable": (instead("4, generator=random", "4"), {}, "other values when it is called again"),
-    "entry not taken": (
-        instead(BATCH, BATCH.replace("}", ', "mask": x}')),
-        {},
-        "unexpected keyword argument 'mask'",
-    ),
-}
+SPARSE = "the gradient of layer.weight is sparse, and backends compare and average dense ones; leave"
+LAYER = "torch.nn.Linear(width, 2)"
+LABELS = "(x.sum(1) > 0).long()"
+FIRST = "self.dropout = dropout"  # of what __init__ might do beside that
+SIGNATURE = "def example_batch(batch_size, seed):"
+MODULE = "class Net(torch.nn.Module):"
+NO_TENSOR = "return self.layer(x)\n\ndef loss(output, batch): return output.sum().item()"
+
+MISTAKES = [  # what stands in GOOD, what a user writes instead, and what is said
+    (MODULE, "class Nets(torch.nn.Module):", "has no class or function Net; did you mean Nets?"),
+    (MODULE, "class Net:\n  pass\nclass Other(torch.nn.Module):", "must be a torch.nn.Module"),
+    ("import torch\n", "import torch, torchh\n", "correct own_net.py, line 2"),
+    ("width=4", "width", "set +model.config.width=…"),
+    # weights
+    (LAYER, "torch.nn.LazyLinear(2)", "layer.weight has no shape before the first batch; give its layer"),
+    (FIRST, f"{FIRST}; self.layer.double()", "layer.weight is torch.float64; build the module in"),
+    (FIRST, f"{FIRST}; self.p = torch.nn.Parameter(torch.ones(2) + 0j)", "p is torch.complex64; build"),
+    # forward and loss
+    ("def forward(self, x,", "def forward(self, y,", "x, labels: missing a required argument: 'y'; give"),
+    (FORWARD, "return self.layer(x)", "write a function loss(output, batch)"),
+    (FORWARD, "return {'loss': self.layer(x)}", "shape (2, 2); take its .mean()"),
+    (FORWARD, NO_TENSOR, "gives a float as the loss; return the tensor, without .item()"),
+    (FORWARD, "return self.layer(x), 1", "gives a tuple; return the loss"),
+    (FORWARD, "return self.layer(x).sum().detach()", "depends on no parameter"),
+    (FORWARD, "return self.layer(x).sum() / 0", "is inf, and must be finite"),
+    (FORWARD, "return F.dropout(self.layer(x), 0.5).sum()", "whose name contains drop"),
+    (FORWARD, "return F.embedding(labels, self.layer.weight, sparse=True).sum()", SPARSE),
+    # batches
+    (SIGNATURE, "def batch(batch_size, seed):", "write a function example_batch(batch_size, seed)"),
+    (SIGNATURE, "def example_batch(batch_size):", "cannot be called as example_batch(batch_size, seed); let"),
+    (SIGNATURE, "def example_batch(batch_size, seed, words):", "example_batch(batch_size, seed, words) of"),
+    (LABELS, "(x.sum(0) > 0).long()", "gives labels the shape (4,)"),
+    (LABELS, "torch.tensor(1)", "first axis must be the samples"),
+    (LABELS, "[1] * batch_size", "labels is a list; it must be a tensor"),
+    (BATCH, "return x", "example_batch returns a Tensor; it must be a dict"),
+    ("manual_seed(seed)", "manual_seed(1)", "draw it with the seed"),
+    ("4, generator=random", "4", "other values when it is called again"),
+    (BATCH, BATCH.replace("}", ', "mask": x}'), "unexpected keyword argument 'mask'"),
+]
+SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"widht": 4}, "no model.config.widht; did you mean model.config.width?"),
+    ({"width": "four"}, "building model.module="),
+    ({"width": 5}, "mat1 and mat2 shapes cannot be multiplied"),
+]
+ORDINARY_METHOD = "Net.example_batch = lambda self, batch_size, seed: {}\n"
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_sentence(mistake: str, tmp_path: Path) -> None:
-    code, config, words = MISTAKES[mistake]
+@pytest.mark.parametrize(
+    ("code", "config", "words"),
+    [
+        *((instead(old, new), {}, words) for old, new, words in MISTAKES),
+        *((GOOD, config, words) for config, words in SETTINGS),
+        (instead("def example_batch", "def _batch") + ORDINARY_METHOD, {}, "example_batch(self, batch_size"),
+    ],
+)
+def test_a_mistake_is_one_sentence(code: str, config: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         inspect(own(tmp_path, code, **config))
     assert words in str(caught.value)
     assert len(str(caught.value)) < LONGEST_MESSAGE, "it is cut"
 
 
-def test_checkpointing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        LaunchFailed, match=r"checkpointing=true needs .*, unlike Net; set checkpointing=false"
-    ):
+def test_what_a_module_does_not_take_is_refused_and_weights_that_the_loss_does_not_depend_on_are_found(
+    tmp_path: Path,
+) -> None:
+    words = r"checkpointing=true needs .*, unlike Net; set checkpointing=false"
+    with pytest.raises(LaunchFailed, match=words):
         inspect(own(tmp_path, GOOD), checkpointing=True)
-
-
-def test_a_length_that_is_not_taken_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="seq_len=16 has no effect"):
         inspect(own(tmp_path, GOOD), seq_len=16)
-
-
-def test_weights_that_the_loss_does_not_depend_on_are_found(tmp_path: Path) -> None:
     code = instead("self.dropout =", "self.spare = torch.nn.Linear(1, 1); self.dropout =")
-    assert inspect(own(tmp_path, code)) == ["spare.weight", "spare.bias"]
+    (other := tmp_path / "other").mkdir()  # a process reads a file once
+    assert inspect(own(other, code)) == ["spare.weight", "spare.bias"]

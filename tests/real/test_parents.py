@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,8 +18,7 @@ from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.plans import PARITY, PARITY_IN_FP32
 from tests.support.configs import a_config
 from tests.support.processes import descendants, gone, parent_of
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.python import run_python
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -63,8 +60,8 @@ def address_of_libc(pid: int) -> str:
     return next(line.partition("-")[0] for line in maps.splitlines() if re.search(r"/libc[.-]", line))
 
 
-def test_ranks_of_a_launch_share_a_parent_and_the_next_launch_has_another(
-    starter: GroupStarter, groups: list[Group]
+def test_ranks_of_a_launch_share_a_parent_and_other_variables_or_the_next_launch_have_another(
+    starter: GroupStarter, groups: list[Group], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (parent,) = {parent_of_ranks(group) for group in groups}
     assert len(list(Path(f"/proc/{parent}/task").iterdir())) == 1
@@ -72,6 +69,12 @@ def test_ranks_of_a_launch_share_a_parent_and_the_next_launch_has_another(
     (address,) = {address_of_libc(pid) for pid in [parent, *ranks]}
     sessions = {os.getsid(pid) for pid in ranks}
     assert sessions == set(ranks), "signals reach each alone"
+    with monkeypatch.context() as patched:
+        patched.setenv("HF_HUB_OFFLINE", "1")
+        with starter.start("pytorch", PARITY_IN_FP32) as other:
+            other.connect()
+            assert parent_of_ranks(other) != parent
+            assert b"HF_HUB_OFFLINE=1" in Path(f"/proc/{parent_of_ranks(other)}/environ").read_bytes()
     for group in groups:
         group.close()
     assert gone([parent, *ranks], 1)
@@ -79,16 +82,6 @@ def test_ranks_of_a_launch_share_a_parent_and_the_next_launch_has_another(
         later.connect()
         assert parent_of_ranks(later) != parent
         assert address_of_libc(later.pids[0]) != address
-
-
-def test_other_variables_mean_another_parent(
-    starter: GroupStarter, groups: list[Group], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with starter.start("pytorch", PARITY_IN_FP32) as other:
-        other.connect()
-        assert parent_of_ranks(other) != parent_of_ranks(groups[0])
-        assert b"HF_HUB_OFFLINE=1" in Path(f"/proc/{parent_of_ranks(other)}/environ").read_bytes()
 
 
 def test_the_imports_are_made_before_a_rank_begins_and_count_as_its_set_up(groups: list[Group]) -> None:
@@ -106,15 +99,6 @@ def test_the_imports_are_made_before_a_rank_begins_and_count_as_its_set_up(group
         assert "not forked" not in group.log_tail()
 
 
-def test_ranks_whose_parent_is_killed_end_with_it_and_the_failure_says_so(groups: list[Group]) -> None:
-    parent = parent_of_ranks(groups[0])
-    below = descendants(parent)
-    os.kill(parent, 9)
-    assert gone(below)
-    with pytest.raises(LaunchFailed, match=r"^torchrun was killed by SIGKILL during build$"):
-        groups[0].request(Build())
-
-
 def test_a_rank_that_is_killed_before_it_begins_is_named(starter: GroupStarter) -> None:
     with starter.start("pytorch", PARITY) as group:
         agent = group.local_ranks.agent.pid
@@ -126,22 +110,17 @@ def test_a_rank_that_is_killed_before_it_begins_is_named(starter: GroupStarter) 
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_what_is_imported_before_ranks_are_forked_starts_no_thread_and_asks_for_no_gpu(device: str) -> None:
+def test_what_is_imported_before_ranks_are_forked_starts_no_thread_and_asks_for_no_gpu(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of every choice on a CPU; beside a GPU ranks import their engine and sharding themselves."""
-    asked = subprocess.run(
-        [sys.executable, "-c", _IMPORT_EVERYTHING, *(MODULES if device == "cpu" else [])],
-        cwd=ROOT,
-        env={
-            **{name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"},
-            **({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}),
-            **{"DS_ACCELERATOR": device, "OMP_NUM_THREADS": "1", "TORCH_WARM_POOL": "0"},
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    variables = {"DS_ACCELERATOR": device, "OMP_NUM_THREADS": "1", "TORCH_WARM_POOL": "0"}
+    variables |= {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
+    modules = MODULES if device == "cpu" else []
+    asked = run_python("-c", _IMPORT_EVERYTHING, *modules, **variables)
     words = [line for line in asked.stdout.splitlines() if line.startswith("-- ")]
-    assert words == ["-- all: "] + [f"-- {each}: " for each in (MODULES if device == "cpu" else [])], asked
+    assert words == ["-- all: ", *(f"-- {each}: " for each in modules)], asked
 
 
 MODULES = [
@@ -183,7 +162,4 @@ before = read_host_memory().peak
 if os.fork() == 0:
     print(before - read_host_memory().peak, flush=True)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout) > 250 << 20
+    assert int(run_python("-c", script, check=True).stdout) > 250 << 20

@@ -24,13 +24,14 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_folder_is_there_until_it_is_removed(temporary: Path) -> None:
+def test_a_folder_is_there_until_it_is_removed_and_those_of_others_stay(temporary: Path) -> None:
+    (temporary / "bench-of-somebody").mkdir()
     scratch = Scratch()
     (scratch.path / "file").write_text("x")
     assert scratch.path.parent == temporary
     scratch.remove()
     scratch.remove()
-    assert list(temporary.iterdir()) == []
+    assert [path.name for path in temporary.iterdir()] == ["bench-of-somebody"]
 
 
 def test_a_killed_owner_s_folder_is_removed_by_the_next_and_a_living_one_s_is_not(temporary: Path) -> None:
@@ -46,9 +47,3 @@ def test_a_killed_owner_s_folder_is_removed_by_the_next_and_a_living_one_s_is_no
     assert not theirs.exists()
     assert mine.path.exists()
     mine.remove()
-
-
-def test_folders_that_are_not_ours_stay(temporary: Path) -> None:
-    (temporary / "bench-of-somebody").mkdir()
-    Scratch().remove()
-    assert (temporary / "bench-of-somebody").exists()

@@ -97,10 +97,8 @@ def test_tensorboard_has_a_run_and_the_files_beside_it(results: Path) -> None:
     events = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
     run = events.EventAccumulator(str(folder))
     run.Reload()
-    low, ratio, high = (
-        run.Tensors(f"pytorch:modern/speedup{end}")[0].tensor_proto.float_val[0]
-        for end in ("_low", "", "_high")
-    )
+    names = [f"pytorch:modern/speedup{end}" for end in ("_low", "", "_high")]
+    low, ratio, high = (run.Tensors(name)[0].tensor_proto.float_val[0] for name in names)
     assert low < ratio < high
 
 
@@ -162,20 +160,15 @@ def test_a_process_that_hangs_is_ended_and_what_it_has_logged_counts(
     assert gone([int((tmp_path / "child").read_text())])
 
 
-def test_a_process_that_crashes_is_a_sentence_for_each_tracker(
-    results: Path, run_instead: Callable[[str], None]
-) -> None:
-    run_instead("os.abort()")
-    failed = track(results, settings(results, **BOTH), print)
-    assert [sentence.split()[0] for sentence in failed] == ["mlflow", "wandb"]
-    assert all("its process ended with -6" in sentence for sentence in failed)
-
-
-def test_a_tracker_that_fails_costs_the_exit_status_and_no_result(
+def test_a_tracker_that_crashes_or_fails_costs_the_exit_status_and_no_result(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_instead: Callable[[str], None]
 ) -> None:
     config = a_config(tmp_path)
     config.track.wandb = Wandb(mode="offline", project="p", entity=None)
+    run_instead("os.abort()")
+    crashed = track(results, settings(results, **BOTH), print)
+    assert [sentence.split()[0] for sentence in crashed] == ["mlflow", "wandb"]
+    assert all("its process ended with -6" in sentence for sentence in crashed)
     run_instead("sys.exit('no luck')")
     done = measuring.ComparisonOutcome(csv=results, failures=["a launch failed"])
     monkeypatch.setattr(measuring, "measure_comparison", lambda *_: done)

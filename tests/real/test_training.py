@@ -1,7 +1,5 @@
 """What of a rank's training needs no worker group."""
 
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +8,7 @@ import pytest
 
 from bench.errors import LaunchFailed
 from bench.worker.rank.training import MOST_SKIPPED, Training
+from tests.support.python import run_python
 
 
 @pytest.mark.time
@@ -99,6 +98,5 @@ print((runtime_bytes()["host_runtime_bytes"] - before) >> 20)
 
 def test_all_libraries_are_imported_before_the_first_model_is_made() -> None:
     """Else what transformers imports with it, 180 MiB, would count as memory of plain PyTorch's training."""
-    command = [sys.executable, "-c", _FIRST_MODEL]
-    built = subprocess.run(command, capture_output=True, text=True, check=True)
+    built = run_python("-c", _FIRST_MODEL, check=True)
     assert int(built.stdout) < 40, "a tiny model takes 4 MiB, and 13 on today's stack"

@@ -30,11 +30,17 @@ SMALL = {
 }
 
 
+def folder_of(folder: Path, **config: Any) -> str:
+    """A model that is its config.json alone."""
+    (folder / "m").mkdir()
+    (folder / "m" / "config.json").write_text(json.dumps(config))
+    return str(folder / "m")
+
+
 def inspect(kind: str, task: str, seq_len: int | None, folder: Path, **settings: Any) -> list[str]:
     """What is found out about a folder with this config.json alone."""
-    (folder / "m").mkdir()
-    (folder / "m" / "config.json").write_text(json.dumps({"model_type": kind} | settings))
-    model = a_model(pretrained=str(folder / "m"), task=task, architecture=None, config={})
+    pretrained = folder_of(folder, model_type=kind, **settings)
+    model = a_model(pretrained=pretrained, task=task, architecture=None, config={})
     return inspect_model(model, seq_len=seq_len)
 
 
@@ -132,18 +138,11 @@ def test_the_highest_ids_of_a_dataset_are_held_against_the_embeddings(
     saved = json.loads(words_of.read_text())
     saved["model"]["vocab"]["mat"] = 300
     words_of.write_text(json.dumps(saved))
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "config.json").write_text(json.dumps(ROBERTA | {"vocab_size": 64} | settings))
+    pretrained = folder_of(tmp_path, **ROBERTA | {"vocab_size": 64} | settings)
     columns = {"text_pair": "text_pair"} if pair else {}
-    data = Data(
-        name="hf",
-        path=local_data.lines(tmp_path / "data", rows),
-        processor=str(words_of.parent),
-        columns=columns,
-    )
-    model = a_model(
-        pretrained=str(tmp_path / "m"), task="sequence-classification", architecture=None, config={}
-    )
+    path = local_data.lines(tmp_path / "data", rows)
+    data = Data(name="hf", path=path, processor=str(words_of.parent), columns=columns)
+    model = a_model(pretrained=pretrained, task="sequence-classification", architecture=None, config={})
     with pytest.raises(UserError, match=re.escape(words)) if words else nullcontext():
         inspect_dataset(model, data, seq_len=16, global_batch=4)
 
@@ -152,18 +151,10 @@ def test_the_highest_ids_of_a_dataset_are_held_against_the_embeddings(
     ("processor", "settings", "words"),
     [
         ({"do_resize": False}, {}, "makes 3 x 40 x 60 of"),
-        ({"do_resize": True, "size": {"shortest_edge": 32}}, {}, "makes 3 x 32 x 48 of"),
-        (
-            {"do_resize": True, "size": {"height": 24, "width": 24}},
-            {"image_size": [32, 32]},
-            "size (24*24) doesn't",
-        ),
-        (
-            {"do_resize": True, "size": {"height": 24, "width": 24}},
-            {"image_size": 32},
-            "size (24*24) doesn't",
-        ),
-        ({"do_resize": True, "size": {"height": 32, "width": 32}}, {"image_size": [32, 32]}, ""),
+        ({"size": {"shortest_edge": 32}}, {}, "makes 3 x 32 x 48 of"),
+        ({"size": {"height": 24, "width": 24}}, {"image_size": [32, 32]}, "size (24*24) doesn't"),
+        ({"size": {"height": 24, "width": 24}}, {"image_size": 32}, "size (24*24) doesn't"),
+        ({"size": {"height": 32, "width": 32}}, {"image_size": [32, 32]}, ""),
         ({"do_resize": False}, {"wide": 79}, "makes 3 x 48 x 48 of"),
     ],
 )
@@ -181,15 +172,12 @@ def test_images_must_become_equal_in_size(
         Image.fromarray(np.zeros(shape, dtype=np.uint8)).save(folder / f"{number:02}.png")
     made = transformers.CLIPImageProcessor(do_center_crop=False, **processor)
     made.save_pretrained(tmp_path / "processor")
-    kind = (
-        {"model_type": "vit", "patch_size": 8}
-        if "image_size" in settings
-        else {"model_type": "resnet", "depths": [1, 1]}
-    )
+    sizes: dict[str, Any] = {"model_type": "resnet", "depths": [1, 1]}
+    if "image_size" in settings:
+        sizes = {"model_type": "vit", "patch_size": 8}
     resnet = {"embedding_size": 16, "hidden_sizes": [16, 32], "layer_type": "basic", "num_labels": 2}
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "config.json").write_text(json.dumps(resnet | SMALL | kind | settings))
+    pretrained = folder_of(tmp_path, **resnet | SMALL | sizes | settings)
     data = Data(name="hf", path=str(tmp_path / "photos"), processor=str(tmp_path / "processor"))
-    model = a_model(pretrained=str(tmp_path / "m"), task="image-classification", architecture=None, config={})
+    model = a_model(pretrained=pretrained, task="image-classification", architecture=None, config={})
     with pytest.raises(UserError, match=re.escape(words)) if words else nullcontext():
         inspect_dataset(model, data, seq_len=None, global_batch=4)

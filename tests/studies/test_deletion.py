@@ -12,6 +12,7 @@ import pytest
 from bench.setup.checkout import ROOT
 from bench.study import FOLDER, find_studies
 from tests.support.git import copy_committed, git
+from tests.support.python import run_python
 
 pytestmark = pytest.mark.once
 
@@ -50,15 +51,21 @@ def copy_without(studies: Iterable[str], copy: Path) -> Path:
 
 def run(copy: Path, *words: str) -> str:
     """What a Python program prints there; it must succeed."""
-    done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=copy, capture_output=True, text=True, check=False
-    )
+    done = run_python("-m", *words, cwd=copy)
     assert done.returncode == 0, (words, done.stdout[-3000:], done.stderr[-3000:])
     return done.stdout
 
 
+def compare(copy: Path, tmp_path: Path) -> None:
+    """Measure a tiny comparison and draw its figure."""
+    places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
+    command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
+    run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
+    assert (tmp_path / "reports" / "speedup.svg").exists()
+
+
 @pytest.mark.parametrize("study", find_studies())
-def test_without_a_study_the_command_runs_and_imports_hold(study: str, tmp_path: Path) -> None:
+def test_without_a_study_a_comparison_runs_and_imports_hold(study: str, tmp_path: Path) -> None:
     copy = copy_without(dependents(study), tmp_path / "copy")
     assert "one workload, several backends" in run(copy, "bench", "--help")
     run(copy, "ruff", "check", "bench", "tests")
@@ -67,17 +74,14 @@ def test_without_a_study_the_command_runs_and_imports_hold(study: str, tmp_path:
     skipped = ("__main__", "inside", "bare_loop", "observing", "ranks")
     named = [name for name in without_torch if not name.endswith(skipped) and ".inside." not in name]
     run(copy, "tests.studies.import_all", *named)
-    words = (f"measure.{each}" for each in SHORT)
-    places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
-    command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
-    run(copy, *command, *TINY, *words, *places)
-    assert (tmp_path / "reports" / "speedup.svg").exists()
+    compare(copy, tmp_path)
 
 
-def test_without_any_study_the_unit_tests_of_the_core_pass_and_the_imports_are_allowed(
+def test_without_any_study_a_comparison_runs_the_core_s_unit_tests_pass_and_the_imports_are_allowed(
     tmp_path: Path,
 ) -> None:
     copy = copy_without(find_studies(), tmp_path / "copy")
+    compare(copy, tmp_path)
     git("-C", str(copy), "init", "-q")
     git("-C", str(copy), "add", ".")
     subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)

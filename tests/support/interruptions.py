@@ -37,10 +37,10 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
-    """What an interrupted comparison left."""
+    """What an interrupted run left."""
 
-    before: pd.DataFrame  # the rows of complete rounds in the results file at that moment
-    status: int  # of the run; negative: the signal
+    before: pd.DataFrame  # the rows of complete rounds in the results file when the signal was sent
+    status: int  # of the interrupted run; negative: the signal
 
 
 def command(plan: Plan, folder: Path, *more: str) -> list[str]:
@@ -74,7 +74,7 @@ def interrupt(
     folder: Path,
     victim: str,
     moment: str,
-    number: signal.Signals = signal.SIGKILL,
+    number: signal.Signals,
     *more: str,
     choose: Callable[[list[int]], int] = max,
 ) -> Interruption:
@@ -105,7 +105,7 @@ def interrupt(
     while process.poll() is None:
         everybody |= family(process.pid)
         time.sleep(0.2)
-    seconds_until_gone(everybody)
+    wait_until_gone(everybody)
     if leftovers := sockets(process.pid):
         raise Wrong(f"a socket is left: {leftovers}")
     return Interruption(before=before, status=process.returncode)
@@ -127,7 +127,7 @@ def resume(plan: Plan, folder: Path, before: pd.DataFrame) -> int:
     while resumed.poll() is None:
         everybody |= family(resumed.pid)
         time.sleep(0.2)
-    seconds_until_gone(everybody)
+    wait_until_gone(everybody)
     if resumed.returncode != 0:
         raise Wrong(f"the resumed run ended with {resumed.returncode}: {last_line(folder / 'said.txt')}")
     if left := [path.name for path in (folder / "tmp").iterdir() if path.name.startswith("bench-")]:
@@ -210,10 +210,11 @@ def runs(pid: int, module: str) -> bool:
     return "-m" in words and words[words.index("-m") + 1] == module
 
 
-def seconds_until_gone(pids: set[int]) -> None:
-    """Wait until none of them runs any more."""
+def wait_until_gone(pids: set[int]) -> None:
+    """Until none of them runs any more."""
     if not gone([*pids], SECONDS_TO_END):
-        raise Wrong(f"processes are left after {SECONDS_TO_END:.0f} s: {[*filter(alive, pids)]}")
+        left = [pid for pid in pids if alive(pid)]
+        raise Wrong(f"{len(left)} processes are left after {SECONDS_TO_END:.0f} s: {left}")
 
 
 def sockets(coordinator: int) -> list[str]:

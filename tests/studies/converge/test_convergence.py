@@ -11,6 +11,7 @@ from bench.errors import UserError
 from bench.machine.environment import hash_environment
 from bench.report.closing_words import whole_answer
 from bench.report.content.collection import ReportedComparison, read_comparison
+from bench.statistics.intervals import Amount, Speedup
 from bench.studies.converge.convergence import Convergence, find_convergence, judge_difference
 from bench.studies.converge.figure import draw_convergence
 from bench.studies.converge.figures import planned_figures
@@ -81,37 +82,33 @@ def reported(losses: Losses) -> ReportedComparison:
 # --- arithmetic -----------------------------------------------------------------------------------
 
 
+def ratio(speedup: Speedup | None) -> float | None:
+    return speedup.ratio if speedup else None
+
+
+def value(amount: Amount | None) -> float | None:
+    return amount.value if amount else None
+
+
 def test_the_target_is_reached_at_the_first_look_that_is_not_above_it() -> None:
     pytorch, ortmodule = found({"ortmodule": [FALLING] * 3, "pytorch": [FALLING] * 3}).backends
     assert (pytorch.backend, ortmodule.backend) == ("pytorch", "ortmodule"), "the reference first"
     assert (pytorch.reached, pytorch.launches) == (3, 3)
     for one, seconds in ((pytorch, 20.0), (ortmodule, 16.0)):
-        assert one.seconds is not None
-        assert one.with_start is not None
-        assert one.steps is not None
-        assert (one.seconds.value, one.seconds.half) == (seconds, 0.0)
-        assert one.with_start.value == seconds + 5
-        assert one.steps.value == 20
+        assert (value(one.seconds), value(one.with_start), value(one.steps)) == (seconds, seconds + 5, 20)
     assert pytorch.sooner is None, "the reference has nothing to be compared with"
-    assert ortmodule.sooner is not None
-    assert ortmodule.sooner.ratio == pytest.approx(1.25)
-    assert (ortmodule.sooner.low, ortmodule.sooner.high) == pytest.approx((1.25, 1.25))
-    assert ortmodule.sooner_with_start is not None
-    assert ortmodule.sooner_with_start.ratio == pytest.approx(25 / 21)
-    assert ortmodule.fewer_steps is not None
-    assert ortmodule.fewer_steps.ratio == pytest.approx(1.0)
+    assert ratio(ortmodule.sooner) == pytest.approx(1.25)
+    assert ratio(ortmodule.sooner_with_start) == pytest.approx(25 / 21)
+    assert ratio(ortmodule.fewer_steps) == pytest.approx(1.0)
     assert ortmodule.verdict == "equivalent"
 
 
 def test_a_faster_backend_that_needs_more_steps_is_exposed() -> None:
     _, ortmodule = found({"pytorch": [FALLING] * 2, "ortmodule": [SLOWER_FALLING] * 2}).backends
-    assert ortmodule.fewer_steps is not None
-    assert ortmodule.sooner is not None
-    assert ortmodule.fewer_steps.ratio == pytest.approx(20 / 30)
-    assert ortmodule.sooner.ratio == pytest.approx(20 / 24), "a fifth faster, and later all the same"
+    assert ratio(ortmodule.fewer_steps) == pytest.approx(20 / 30)
+    assert ratio(ortmodule.sooner) == pytest.approx(20 / 24), "a fifth faster, and later all the same"
     assert ortmodule.verdict == "different"
-    assert ortmodule.difference is not None
-    assert ortmodule.difference.value == pytest.approx(0.5)
+    assert value(ortmodule.difference) == pytest.approx(0.5)
 
 
 def test_launches_are_paired_and_their_variation_is_in_the_interval() -> None:
@@ -122,8 +119,7 @@ def test_launches_are_paired_and_their_variation_is_in_the_interval() -> None:
     assert ortmodule.sooner is not None
     assert (ortmodule.sooner.low, ortmodule.sooner.high) == pytest.approx((1.25, 1.25))
     assert ortmodule.seconds is not None
-    assert ortmodule.seconds.half is not None
-    assert ortmodule.seconds.half > 1
+    assert (ortmodule.seconds.half or 0) > 1
 
 
 @pytest.mark.parametrize("short", ["pytorch", "ortmodule"])
@@ -136,12 +132,6 @@ def test_there_is_no_ratio_unless_both_came_there_in_every_launch(short: str) ->
     (other,) = convergence.others
     assert other.sooner is other.fewer_steps is other.sooner_with_start is None
     assert other.difference is not None, "where it ended is known"
-
-
-def test_a_target_that_is_reached_before_anything_is_timed_has_no_ratio() -> None:
-    _, other = found({"pytorch": [(2.0, 1.0)] * 2, "ortmodule": [(2.0, 1.0)] * 2}).backends
-    assert other.reached == 2
-    assert other.sooner is None
 
 
 @pytest.mark.parametrize(
@@ -164,11 +154,15 @@ def test_final_losses_are_equivalent_different_or_open(
     assert judge_difference(np.array(differences), margin) == verdict
 
 
-def test_a_launch_that_was_interrupted_has_no_final_loss() -> None:
+def test_what_was_interrupted_failed_or_there_from_the_beginning_has_no_ratio_of_its_own() -> None:
     losses: Losses = {"pytorch": [FALLING] * 3, "ortmodule": [FALLING, FALLING, FALLING[:2]]}
     ortmodule = found(losses).backends[1]
     assert (ortmodule.launches, ortmodule.reached, ortmodule.verdict) == (2, 2, "equivalent")
     assert ortmodule.sooner is not None
+    _, other = found({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2}, ortmodule="crashed").backends
+    assert (other.sooner, other.difference, other.verdict) == (None, None, None)
+    _, other = found({"pytorch": [(2.0, 1.0)] * 2, "ortmodule": [(2.0, 1.0)] * 2}).backends
+    assert (other.reached, other.sooner) == (2, None)
 
 
 def test_a_launch_of_which_others_disturbed_more_than_a_third_is_left_out() -> None:
@@ -182,11 +176,6 @@ def test_a_launch_of_which_others_disturbed_more_than_a_third_is_left_out() -> N
     assert (ortmodule.launches, ortmodule.left_out, ortmodule.reached) == (2, 1, 2)
     assert ortmodule.sooner is not None
     assert ortmodule.sooner.launches == 2
-
-
-def test_a_backend_without_a_result_is_not_compared() -> None:
-    _, other = found({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2}, ortmodule="crashed").backends
-    assert (other.sooner, other.difference, other.verdict) == (None, None, None)
 
 
 # --- the file, the page, the figure ---------------------------------------------------------------
@@ -226,11 +215,8 @@ def test_the_page_has_a_line_for_each_backend() -> None:
     for words in ("| 2 of 2 launches | 16.00 ± 0.000 | 21.00", "1.250× [1.250, 1.250]", "equivalent: +0.000"):
         assert words in line
     (line,) = [line for line in section.splitlines() if line.startswith("| ortmodule_zero1 |")]
-    for words in (
-        "| 0 of 2 launches | not reached | not reached | not reached | – | – | – |",
-        "different: +1.5",
-    ):
-        assert words in line
+    assert "| 0 of 2 launches | not reached | not reached | not reached | – | – | – |" in line
+    assert "different: +1.5" in line
     assert "Time to the target" not in render_comparison(
         ReportedComparison(stem="m", rows=rows_of("pytorch"))
     )
@@ -242,14 +228,9 @@ def test_the_command_ends_with_who_came_there_sooner() -> None:
         "Time to a held-out loss of 3, pytorch's over each: ortmodule 1.250× [1.250, 1.250], final loss "
         "equivalent; ortmodule_zero1 is not compared, since ortmodule_zero1 came there in 0 of 2 launches."
     )
-    rows = table_of_records(
-        [*comparison({"pytorch": [[2.0], [2.0]]}), failed("ortmodule", "oom", "no memory")]
-    )
-    both = ReportedComparison(
-        stem="m",
-        rows=rows,
-        beside={TABLE.kind: followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})},
-    )
+    records = [*comparison({"pytorch": [[2.0], [2.0]]}), failed("ortmodule", "oom", "no memory")]
+    beside = {TABLE.kind: followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})}
+    both = ReportedComparison(stem="m", rows=table_of_records(records), beside=beside)
     assert whole_answer(both).endswith("pytorch's over each: ortmodule has no result (oom).")
 
 

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,7 +12,7 @@ from bench.studies.converge.table import TABLE
 from tests.studies.converge import fakes  # noqa: F401 - answers for ranks
 from tests.support.comparisons import Resumable, Simulated
 from tests.support.configs import BACKENDS
-from tests.support.fakes import FakeGroup
+from tests.support.fakes import FakeGroup, Script
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 
@@ -35,35 +36,23 @@ def test_every_backend_has_taken_the_same_steps_at_every_evaluation(tmp_path: Pa
         assert one["steps"].tolist() == STEPS
     assert len(table) == len(BACKENDS) * 2 * 4
     assert {row["steps"] for row in run.rows} == {"5"}, "blocks have the steps that were asked for"
-
-
-def test_seconds_are_those_of_the_slowest_rank_in_the_blocks_and_the_start_is_apart(tmp_path: Path) -> None:
-    Simulated(tmp_path, **FOLLOWED)
-    table = losses_of(tmp_path)
-    mine = table[(table["backend"] == "ortmodule") & (table["launch"] == 1)]
-    assert mine["seconds"].tolist() == pytest.approx([0, 5 * 0.404, 10 * 0.404, 15 * 0.404])
-    start = 6.0 + 8 * 0.404  # set-up, first step and warm-up
-    assert mine["seconds_with_start"].tolist() == pytest.approx(
-        [6.0, start + 5 * 0.404, start + 10 * 0.404, start + 15 * 0.404]
-    )
-
-
-def test_the_loss_is_a_mean_over_all_that_any_rank_predicted(tmp_path: Path) -> None:
-    Simulated(tmp_path, **FOLLOWED)
-    table = losses_of(tmp_path)
+    # The loss is a mean over all that any rank predicted.
     assert table["held_out_loss"].tolist() == pytest.approx([4 - steps / 10 for steps in table["steps"]])
-    assert set(table["target_loss"]) == {2.5}
-    assert set(table["margin_loss"]) == {0.05}
-    assert set(table["disturbed"]) == {0}
-
-
-def test_each_launch_is_a_seed_and_the_ranks_of_no_two_share_one(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, **FOLLOWED)
+    assert (set(table["target_loss"]), set(table["margin_loss"]), set(table["disturbed"])) == (
+        {2.5},
+        {0.05},
+        {0},
+    )
     timed = {group.spec.seed: group.launch for group in run.groups if group.launch}
     assert timed == {2: 1, 4: 2}, "two ranks have the seeds 2 and 3 of the first, 4 and 5 of the second"
     assert {group.spec.seed for group in run.groups if not group.launch} == {0}
-    table = losses_of(tmp_path)
     assert set(zip(table["launch"], table["seed"], strict=True)) == {(1, 2), (2, 4)}
+    if settled:  # seconds are those of the slowest rank in the blocks, and the start is apart
+        mine = table[(table["backend"] == "ortmodule") & (table["launch"] == 1)]
+        trained = np.array([0, 5, 10, 15]) * 0.404
+        assert mine["seconds"].tolist() == pytest.approx(trained)
+        start = np.array([0, 8, 8, 8]) * 0.404  # first step and warm-up, after 6 s of set-up
+        assert mine["seconds_with_start"].tolist() == pytest.approx(6.0 + start + trained)
 
 
 def test_without_a_target_nobody_is_asked_and_all_launches_have_one_seed(tmp_path: Path) -> None:
@@ -93,19 +82,20 @@ def test_a_launch_that_failed_is_left_out_and_the_others_go_on(tmp_path: Path) -
     assert any("gone" in line for line in run.failures)
 
 
-def test_a_loss_that_is_no_number_ends_the_launch(tmp_path: Path) -> None:
-    held_out = {"held_out": lambda steps: math.nan if steps > 15 else 3.0}
-    run = Simulated(tmp_path, {"ortmodule": held_out}, **FOLLOWED)
+@pytest.mark.parametrize(
+    ("script", "status", "words"),
+    [
+        ({"held_out": lambda steps: math.nan if steps > 15 else 3.0}, "diverged", "is nan after 18 steps"),
+        ({"extra_steps": 1}, "invalid", "it is evaluated after 1 steps, and pytorch was after 0"),
+    ],
+)
+def test_a_loss_that_is_no_number_or_after_other_steps_ends_the_launch(
+    tmp_path: Path, script: Script, status: str, words: str
+) -> None:
+    run = Simulated(tmp_path, {"ortmodule": script}, **FOLLOWED)
     failed = [row for row in run.of("ortmodule") if not row["round"]]
-    assert {row["status"] for row in failed} == {"diverged"}
-    assert "the held-out loss is nan after 18 steps" in failed[0]["message"]
-
-
-def test_a_backend_that_has_taken_other_steps_is_invalid(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"ortmodule": {"extra_steps": 1}}, **FOLLOWED)
-    failed = [row for row in run.of("ortmodule") if not row["round"]]
-    assert {row["status"] for row in failed} == {"invalid"}
-    assert "it is evaluated after 1 steps, and pytorch was after 0" in failed[0]["message"]
+    assert {row["status"] for row in failed} == {status}
+    assert words in failed[0]["message"]
 
 
 def test_what_is_resumed_keeps_whole_launches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

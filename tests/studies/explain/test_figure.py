@@ -3,13 +3,10 @@
 from pathlib import Path
 
 import pytest
-from matplotlib import rc_context
 
 from bench.errors import UserError
 from bench.report import __main__ as command
-from bench.report.content.collection import ReportedComparison, read_comparison
-from bench.report.figures import style
-from bench.report.figures.rows import draw_rows
+from bench.report.content.collection import read_comparison
 from bench.results import csv_files
 from bench.studies.explain.chart import LOOKS
 from tests.studies.explain.fakes import PARTS, write_breakdowns
@@ -18,14 +15,6 @@ from tests.support.reports import svg_texts
 
 # The study of many models draws it; without that one nobody does.
 model_chart = pytest.importorskip("bench.studies.models.figures").model_chart
-
-
-@pytest.fixture(scope="module")
-def eleven(tmp_path_factory: pytest.TempPathFactory) -> list[ReportedComparison]:
-    folder = tmp_path_factory.mktemp("eleven")
-    write(folder)
-    write_breakdowns(folder, profiled={"ortmodule_zero1": 1.5})
-    return [read_comparison(path) for path in csv_files.list_files(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -54,27 +43,15 @@ def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
         model_chart(comparisons_of("t5-large"), of="breakdown")
 
 
-def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_says_so(
-    eleven: list[ReportedComparison],
-) -> None:
-    chart, _ = model_chart(eleven, of="breakdown")
+def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_says_so(tmp_path: Path) -> None:
+    models = (BY_NAME["gpt2"], BY_NAME["t5-large"])
+    write(tmp_path, models)
+    write_breakdowns(tmp_path, models, profiled={"ortmodule_zero1": 1.5})
+    chart, _ = model_chart([*map(read_comparison, csv_files.list_files(tmp_path))], of="breakdown")
     rows = {row.name: row for groups in chart.panels.values() for group in groups for row in group.rows}
-    assert (rows["ortmodule_zero1"].bars, rows["ortmodule_zero1"].reason) == (
-        [],
-        "profile too far from the timed step",
-    )
+    far = rows["ortmodule_zero1"]
+    assert (far.bars, far.reason) == ([], "profile too far from the timed step")
     assert rows["ortmodule"].bars
-
-
-@pytest.mark.parametrize("width", [2.5, 13.3])
-def test_everything_lies_on_the_sheet(eleven: list[ReportedComparison], width: float) -> None:
-    chart, _ = model_chart(eleven, of="breakdown", width=width)
-    with rc_context(style.RC):
-        figure = draw_rows(chart, width)
-        figure.draw_without_rendering()
-        box = figure.get_tightbbox()
-    assert box.x0 > -0.1
-    assert box.x1 < width + 0.1
 
 
 def test_it_is_drawn_by_the_report_s_command(two: Path, tmp_path: Path) -> None:

@@ -1,21 +1,18 @@
 """Ctrl-C while backends are profiled, with real processes."""
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
 from tests.support.interruptions import Plan, command, interrupt, rounds_in
+from tests.support.python import run_python
 
 pytestmark = [pytest.mark.once, two_cores]
 
 
-def test_ctrl_c_in_the_profiles_ends_with_0_and_resuming_adds_them(
-    tmp_path: Path,
-) -> None:
+def test_ctrl_c_in_the_profiles_ends_with_0_and_resuming_adds_them(tmp_path: Path) -> None:
     folder = tmp_path
     (folder / "tmp").mkdir()
     small = ("micro_batch=1", "seq_len=8", "measure.explain=true")
@@ -31,8 +28,7 @@ def test_ctrl_c_in_the_profiles_ends_with_0_and_resuming_adds_them(
     assert not breakdown.exists()
     assert "profiled step:" not in page.read_text()
     before = results.read_bytes()
-    again = command(plan, folder, *small, "resume=true")
-    done = subprocess.run(again, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run_python(*command(plan, folder, *small, "resume=true")[1:])
     assert (done.returncode, results.read_bytes()) == (0, before), done.stderr
     assert breakdown.exists()
     assert "profiled step:" in page.read_text()

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("two_cores")
 
 
 Run = Callable[..., list[str]]
+Interrupt = Callable[[type[BaseException] | None], None]
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[BaseException] | None], None]:
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
     """Raises something when a step is to be profiled; with None all goes well again."""
     answer = FakeGroup.answers
 
@@ -105,10 +106,7 @@ def test_a_reference_alone_is_profiled_too_and_has_its_page(
 
 
 def test_ctrl_c_in_the_profiles_keeps_everything_and_leaves_the_page_without_them(
-    run: Run,
-    interrupt: Callable[[type[BaseException] | None], None],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run: Run, interrupt: Interrupt, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run() == []
     page, path = tmp_path / "reports" / "index.md", tmp_path / "results" / "m-cpux2.csv"
@@ -132,32 +130,20 @@ def test_ctrl_c_in_the_profiles_keeps_everything_and_leaves_the_page_without_the
     assert "profiled step:" in page.read_text()
 
 
-def test_ctrl_c_does_not_hide_that_a_launch_failed(
-    run: Run, interrupt: Callable[[type[BaseException] | None], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt(KeyboardInterrupt)
-    failures = ["a launch failed"]
-    monkeypatch.setattr("bench.measure.record.failures.Failures.failure_lines", lambda _: failures)
-    assert run() == failures
-
-
 @pytest.mark.parametrize(("raised", "in_sweep"), [(Terminated, False), (KeyboardInterrupt, True)])
-def test_sigterm_and_ctrl_c_in_a_sweep_end_the_command(
+def test_sigterm_and_ctrl_c_in_a_sweep_end_the_command_as_ctrl_c_before_the_verdict_does(
     run: Run,
-    interrupt: Callable[[type[BaseException] | None], None],
+    interrupt: Interrupt,
     raised: type[BaseException],
     in_sweep: bool,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     interrupt(raised)
     with pytest.raises(raised):
         run(in_sweep=in_sweep)
     assert "Faster than pytorch" in capsys.readouterr().out, "the verdict was there already"
 
-
-def test_ctrl_c_before_the_verdict_ends_the_command(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     def interrupted(*_: Any) -> dict[str, Any]:
         raise KeyboardInterrupt
 
@@ -165,6 +151,15 @@ def test_ctrl_c_before_the_verdict_ends_the_command(
     with pytest.raises(KeyboardInterrupt):
         run()
     assert capsys.readouterr().out == ""
+
+
+def test_ctrl_c_does_not_hide_that_a_launch_failed(
+    run: Run, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(KeyboardInterrupt)
+    failures = ["a launch failed"]
+    monkeypatch.setattr("bench.measure.record.failures.Failures.failure_lines", lambda _: failures)
+    assert run() == failures
 
 
 def test_how_long_it_takes_is_said_before_the_verdict(tmp_path: Path) -> None:

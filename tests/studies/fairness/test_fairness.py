@@ -106,17 +106,16 @@ def test_without_one_of_the_combinations_nothing_is_divided(missing: int) -> Non
     assert attribute_to_settings(tables, "ortmodule") is None
 
 
-def test_files_of_two_cpus_are_not_combined_even_if_these_bear_one_name() -> None:
-    cpu = ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}
-    elsewhere, *others = all_combinations()
-    tables = tables_of([with_environment(elsewhere, cpu=cpu), *others])
-    assert attribute_to_settings(tables, "ortmodule") is None
-
-
-def test_files_of_other_packages_are_not_combined() -> None:
-    packages = {**ENVIRONMENT["packages"], "torch": "2.7.0"}
-    newer, *others = all_combinations()
-    tables = tables_of([with_environment(newer, packages=packages), *others])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cpu": ENVIRONMENT["cpu"] | {"instruction_sets": ["avx2"]}},  # of the same name
+        {"packages": {**ENVIRONMENT["packages"], "torch": "2.7.0"}},
+    ],
+)
+def test_files_of_two_cpus_or_of_other_packages_are_not_combined(changes: dict[str, Any]) -> None:
+    one, *others = all_combinations()
+    tables = tables_of([with_environment(one, **changes), *others])
     assert attribute_to_settings(tables, "ortmodule") is None
 
 
@@ -128,12 +127,7 @@ def test_the_table_of_known_issues_is_what_the_committed_files_say() -> None:
         {part.factor: part.effect for part in each.parts} | {"engine": each.own, "all of it": each.naive}
         for each in found
     ]
-    for name, words in (
-        ("blas", "MKL's path"),
-        ("threads",) * 2,
-        ("allocator",) * 2,
-        ("engine",) * 2,
-        ("all of it",) * 2,
-    ):
+    shown = {"blas": "MKL's path"} | {name: name for name in ("threads", "allocator", "engine", "all of it")}
+    for name, words in shown.items():
         (line,) = [line for line in page.splitlines() if line.startswith(f"| {words} |")]
         assert line.endswith(f"| {cells[0][name]} | {cells[1][name]} |".replace("×", ""))

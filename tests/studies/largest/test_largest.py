@@ -1,13 +1,13 @@
 """The search for the largest micro-batch: by itself, and inside a simulated comparison."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.config.device import Device
-from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.measure.plan.preflight import check_memory
 from bench.results import arithmetic
@@ -53,27 +53,23 @@ class TestSearch:
     @pytest.mark.parametrize("most", [1, 7, 31, 64, 65, 333, 5000])
     def test_it_ends_within_its_resolution_and_tries_nothing_twice(self, start: int, most: int) -> None:
         found = find_largest(up_to(most), start=start, most_trials=40)
-        assert (
-            found.micro_batch
-            <= most
-            < found.micro_batch + arithmetic.search_resolution(found.micro_batch) + 1
-        )
+        resolution = arithmetic.search_resolution(found.micro_batch)
+        assert found.micro_batch <= most < found.micro_batch + resolution + 1
         assert len(set(tried(found))) == len(tried(found))
         assert found.gap is not None
-        assert found.gap <= arithmetic.search_resolution(found.micro_batch)
+        assert found.gap <= resolution
 
-    def test_it_says_what_it_tried(self) -> None:
-        found = find_largest(up_to(50), start=8, most_trials=20)
-        assert str(found) == "largest micro-batch 50 (tried 8 16 32 64✗ 48 56✗ 52✗ 50 51✗)"
-
-    def test_it_ends_with_its_trials_and_says_how_far_it_came(self) -> None:
-        found = find_largest(up_to(50), start=8, most_trials=5)
-        assert str(found) == (
-            "largest micro-batch 48 (tried 8 16 32 64✗ 48, to within 16: "
-            "measure.most_trials ended the search)"
-        )
-        found = find_largest(up_to(1000), start=8, most_trials=2)
-        assert str(found) == "largest micro-batch at least 16 (tried 8 16: everything fitted)"
+    @pytest.mark.parametrize(
+        ("most", "most_trials", "words"),
+        [
+            (50, 20, "50 (tried 8 16 32 64✗ 48 56✗ 52✗ 50 51✗)"),
+            (50, 5, "48 (tried 8 16 32 64✗ 48, to within 16: measure.most_trials ended the search)"),
+            (1000, 2, "at least 16 (tried 8 16: everything fitted)"),
+        ],
+    )
+    def test_it_says_what_it_tried_and_how_far_it_came(self, most: int, most_trials: int, words: str) -> None:
+        found = find_largest(up_to(most), start=8, most_trials=most_trials)
+        assert str(found) == f"largest micro-batch {words}"
 
     @pytest.mark.parametrize(("most_trials", "sizes"), [(20, "8 4 2 1"), (2, "8 4")])
     def test_where_nothing_fits_it_is_out_of_memory(self, most_trials: int, sizes: str) -> None:
@@ -176,7 +172,9 @@ class TestComparison:
         ]
         assert all(group.closed for group in groups)
 
-    def test_a_trial_runs_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_trial_runs_alone_and_is_on_record(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         original = FakeGroup.connect
 
         def connect(self: FakeGroup) -> None:
@@ -185,18 +183,12 @@ class TestComparison:
             original(self)
 
         monkeypatch.setattr(FakeGroup, "connect", connect)
-        assert a_run(tmp_path).failures == []
-
-    def test_the_trials_are_on_record(self, tmp_path: Path) -> None:
         run = a_run(tmp_path)
-        record = run.comparison.shared.ledger.records[1, "ortmodule_zero1"]
-        assert [(trial.micro_batch, trial.fits) for trial in record.trials] == [
-            (4, False),
-            (2, True),
-            (3, True),
-            (3, True),
-        ]
-        assert record.trials[0].message == "can't allocate memory"
+        assert run.failures == []
+        trials = run.comparison.shared.ledger.records[1, "ortmodule_zero1"].trials
+        fitted = [(4, False), (2, True), (3, True), (3, True)]
+        assert [(trial.micro_batch, trial.fits) for trial in trials] == fitted
+        assert trials[0].message == "can't allocate memory"
 
     def test_a_backend_that_fits_nowhere_has_a_row_that_says_so(self, tmp_path: Path) -> None:
         run = a_run(tmp_path, {"ortmodule": {"fits": 0}})
@@ -246,20 +238,18 @@ class TestComparison:
         failed = {(row["launch"], row["status"]) for row in run.of("ortmodule") if not row["round"]}
         assert failed == {("4", "oom"), ("5", "oom")}
 
-    def test_a_resumed_comparison_searches_for_nothing_it_knows(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("before", "searched"),
+        [({"fails": {("block", 2, 5): ("crashed", "gone", "")}}, set()), ({"fits": 0}, {"ortmodule"})],
+    )
+    def test_a_resumed_comparison_searches_for_what_has_no_rows_alone(
+        self, tmp_path: Path, before: dict[str, Any], searched: set[str]
+    ) -> None:
         scripts: dict[str, Any] = {name: dict(script) for name, script in FITS.items()}
-        crash = {"fails": {("block", 2, 5): ("crashed", "gone", "")}}
-        Resumable(tmp_path, scripts | {"ortmodule": scripts["ortmodule"] | crash}, measure={"batch": "max"})
+        broken = scripts | {"ortmodule": scripts["ortmodule"] | before}
+        Resumable(tmp_path, broken, measure={"batch": "max"})
         run = Resumable(tmp_path, scripts, measure={"batch": "max"}, resume=True)
-        assert not any(group.trial for group in run.groups)
-        assert batches(run.rows)["ortmodule"] == {("13", "52")}
-        assert run.failures == []
-
-    def test_a_resumed_comparison_searches_for_what_has_no_rows(self, tmp_path: Path) -> None:
-        scripts: dict[str, Any] = {name: dict(script) for name, script in FITS.items()}
-        Resumable(tmp_path, scripts | {"ortmodule": {"fits": 0}}, measure={"batch": "max"})
-        run = Resumable(tmp_path, scripts, measure={"batch": "max"}, resume=True)
-        assert {group.spec.backend for group in run.groups if group.trial} == {"ortmodule"}
+        assert {group.spec.backend for group in run.groups if group.trial} == searched
         assert batches(run.rows)["ortmodule"] == {("13", "52")}
         assert run.failures == []
 
@@ -269,22 +259,12 @@ def test_on_a_cpu_it_needs_a_limit(tmp_path: Path) -> None:
         a_config(tmp_path, batch="max")
 
 
-def limited(folder: Path, gib: float, **measure: Any) -> Config:
-    made = a_config(folder, **measure)
-    made.device.memory_limit_gib = gib
-    made.measure.batch = "max"
-    return made
-
-
 @pytest.mark.parametrize(("resident", "refused"), [("all", True), ("one", False)])
 def test_limits_that_are_more_than_the_machine_are_refused(
     tmp_path: Path, resident: str, refused: bool
 ) -> None:
-    made = limited(tmp_path, 8, resident=resident)
-    if not refused:
-        check_memory(made, host_bytes=16 << 30)
-        return
-    with pytest.raises(
-        UserError, match=r"for each of 3 backends at a time .* set device.memory_limit_gib=4.2,"
-    ):
+    made = a_config(tmp_path, resident=resident)
+    made.device.memory_limit_gib, made.measure.batch = 8, "max"
+    words = "for each of 3 backends at a time .* set device.memory_limit_gib=4.2,"
+    with pytest.raises(UserError, match=words) if refused else nullcontext():
         check_memory(made, host_bytes=16 << 30)

@@ -73,14 +73,10 @@ def test_a_larger_micro_batch_has_more_work() -> None:
     assert row(FOUND, workload=workload(micro_batch=12))["model_flops_per_step"] == 2600 * 2 * 2
 
 
-def test_work_that_does_not_grow_with_the_samples_is_told_from_what_does() -> None:
-    assert model_flops(((8, 1000), (16, 1800)), 8) == 1000
-    assert model_flops(((8, 1000), (16, 1800)), 20) == 2200
-    assert model_flops(((8, 1000), (16, 1800)), 1) == 300
-
-
-def test_a_combined_rate_is_all_the_work_over_all_the_time() -> None:
-    assert combined_rate([(600, 100), (300, 50)]) == 75
+def test_work_that_does_not_grow_with_the_samples_is_told_from_what_does_and_rates_combine() -> None:
+    for samples, flops in ((8, 1000), (20, 2200), (1, 300)):
+        assert model_flops(((8, 1000), (16, 1800)), samples) == flops
+    assert combined_rate([(600, 100), (300, 50)]) == 75, "all the work over all the time"
 
 
 def test_a_row_has_the_rate_of_its_own_stack_and_the_limit_of_all() -> None:

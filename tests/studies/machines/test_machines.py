@@ -101,17 +101,10 @@ def test_hosts_of_a_kind_count_as_one_machine_of_which_their_mean_is_known() -> 
 
 def test_the_table_has_a_row_for_each_machine_and_their_mean() -> None:
     by_machine = {f"machine {n}": [results(of_kind(n, two_backends(n)))] for n in (1, 2, 3)}
-    lines = [
-        line
-        for line in render_markdown(machines_page(group_by_comparison(by_machine), HostSpread())).splitlines()
-        if line.startswith("|")
-    ]
+    page = render_markdown(machines_page(group_by_comparison(by_machine), HostSpread()))
+    lines = [line for line in page.splitlines() if line.startswith("|")]
     assert lines[0] == "| machine | GFLOP/s: PyTorch, ONNX Runtime | ortmodule over pytorch |"
-    assert [line.split("|")[1].strip() for line in lines[2:]] == [
-        *by_machine,
-        "mean of kinds",
-    ]
+    assert [line.split("|")[1].strip() for line in lines[2:]] == [*by_machine, "mean of kinds"]
     del by_machine["machine 2"], by_machine["machine 3"]
-    assert "No two machines have made the same comparison." in render_markdown(
-        machines_page(group_by_comparison(by_machine), HostSpread())
-    )
+    page = render_markdown(machines_page(group_by_comparison(by_machine), HostSpread()))
+    assert "No two machines have made the same comparison." in page

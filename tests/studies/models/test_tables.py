@@ -83,17 +83,6 @@ def test_what_is_no_result_is_in_the_csv_alone(tmp_path: Path, capsys: pytest.Ca
     assert {row["model"]: row["controlled"] for row in rows} == {"m": "0", "bert-large": "1"}
 
 
-@pytest.mark.parametrize("given", [["table"], ["figure", "--out", "x.svg"]])
-def test_results_that_cannot_be_read_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str]
-) -> None:
-    (tmp_path / "half.csv").write_text("half")
-    assert command.main([*given, str(tmp_path / "nosuch"), str(tmp_path / "half.csv")]) == 2
-    error = capsys.readouterr().err
-    assert "nosuch cannot be read (no such file or directory)" in error
-    assert "half.csv is damaged" in error
-
-
 def test_the_tutorials_figure_and_table_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,13 +96,9 @@ def test_a_model_of_one_s_own_is_a_model(tmp_path: Path, setting: str, name: str
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ([], "needs a model and one topology"),
         (["model=bert-large"], "needs a model and one topology"),
         (["model=bert-large", "topology=dgx-b9"], "topology dgx-b9 is not known; choose one of: dgx-a100"),
-        (
-            ["model=bert-large", "topology=v100x8", "precision=fp32"],
-            "is known in fp16 only; set precision=fp16",
-        ),
+        (["model=bert-large", "topology=v100x8", "precision=fp32"], "is known in fp16 only; set precision="),
         (["model=bert-large", "topology=dgx-a100", "model.size=mini"], "predicted are models as published"),
     ],
 )
@@ -130,17 +126,14 @@ def test_one_rank_sends_nothing_and_every_figure_lies_within_its_range() -> None
     assert beside == [1.0] * len(beside)
 
 
-def test_accumulation_makes_ranks_more_efficient_and_brings_zero1_nearer_to_ddp() -> None:
+def test_accumulation_makes_ranks_more_efficient_and_a_slower_network_costs_those_that_send_more() -> None:
     once, often = predicted(), predicted("grad_accum=8")
     at_64 = 6  # the place of 64 ranks
     assert often.lines["ddp"][at_64].efficiency.value > once.lines["ddp"][at_64].efficiency.value
     near, far = (one.lines["zero1"][at_64].over_base.value for one in (often, once))
     assert far < near < 1
-
-
-def test_a_slower_network_costs_those_that_send_more() -> None:
-    fast, slow = predicted(), predicted("precision=fp16", name="v100x8")
-    assert slow.lines["ddp"][6].efficiency.value < fast.lines["ddp"][6].efficiency.value
+    slow = predicted("precision=fp16", name="v100x8")
+    assert slow.lines["ddp"][at_64].efficiency.value < once.lines["ddp"][at_64].efficiency.value
     assert all(point.over_base.high < 1 for point in slow.lines["zero1"][4:])
 
 

@@ -1,8 +1,6 @@
 """What the harness costs against a bare loop, really measured."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -10,23 +8,18 @@ import pytest
 
 from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
+from tests.support.python import run_python
 
 
 @pytest.mark.exhaustive
 @pytest.mark.once
 @two_cores
 def test_the_overhead_is_really_measured(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "bench.studies.selfcheck.overhead", f"--out={tmp_path}/blocks.csv"),
-            *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests", "device=cpu"),
-            *("measure.launches=1", "measure.rounds=3", "measure.block_seconds=0.3", "measure.wait_s=0"),
-            f"results_dir={tmp_path}/results",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_python(
+        *("-m", "bench.studies.selfcheck.overhead", f"--out={tmp_path}/blocks.csv"),
+        *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests", "device=cpu"),
+        *("measure.launches=1", "measure.rounds=3", "measure.block_seconds=0.3", "measure.wait_s=0"),
+        f"results_dir={tmp_path}/results",
     )
     assert done.returncode in (0, 1), done.stderr  # how much it costs is no matter for a busy machine
     last = done.stdout.splitlines()[-1]

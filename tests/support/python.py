@@ -1,0 +1,23 @@
+"""Programs of this interpreter that a test waits for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.setup.checkout import ROOT
+
+
+def run_python(
+    *words: str | Path, cwd: Path = ROOT, check: bool = False, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """What came of `python` with these words, and with these variables beside those that there are.
+
+    With `check` a program that fails fails the test.
+    """
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
