@@ -183,7 +183,7 @@ def trajectory(answers: list[ParityTrained]) -> Trajectory:
 def test_ort_keeps_to_its_threads_only_because_it_is_made_to() -> None:
     """The second figure shows that the first can fail: left alone, ORT takes every core."""
     variables = {"OMP_NUM_THREADS": "1", "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE"}
-    done = run_python("-c", _ORT_THREADS, check=True, **variables)
+    done = run_python("-c", _ORT_THREADS, check=True, variables=variables)
     held, left = map(float, done.stdout.splitlines()[-1].split())
     print(f"the busiest thread's share of the CPU time: held to one thread {held:.2f}, left alone {left:.2f}")
     assert held > 0.95

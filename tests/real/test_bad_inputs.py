@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_mistake_as_typed_ends_in_a_sentence(words: str, sentence: str, folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*.csv")}
     machine = ["device=cpu", "device.world_size=2"] if words.startswith("bench ") else []
-    done = run_python("-m", *words.split(), *machine, cwd=folder, PYTHONPATH=str(ROOT))
+    done = run_python("-m", *words.split(), *machine, cwd=folder, variables={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr

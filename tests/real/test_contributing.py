@@ -26,9 +26,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "runs"))
-    for path in ROOT.iterdir():
-        if path.suffix in (".md", ".cff", ".toml") or path.name in ("LICENSE", "Makefile"):
-            shutil.copy(path, copy)
+    for file in ROOT.iterdir():
+        if file.suffix in (".md", ".cff", ".toml") or file.name in ("LICENSE", "Makefile"):
+            shutil.copy(file, copy)
     for path, content in files_shown("CONTRIBUTING.md").items():
         assert not (copy / path).exists()
         (copy / path).write_text(content, encoding="utf-8")

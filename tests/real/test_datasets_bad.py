@@ -319,7 +319,7 @@ def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
         *("-m", "bench", "device=cpu", "model=bert-tiny", "data=hf"),
         *(f"data.path={path}", f"data.processor={local_data.tokenizer(tmp_path / 'words')}"),
         *(f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports"),
-        **{"HF_DATASETS_CACHE": str(tmp_path / "cache"), "PYTHONIOENCODING": "latin-1"},
+        variables={"HF_DATASETS_CACHE": str(tmp_path / "cache"), "PYTHONIOENCODING": "latin-1"},
     )
     assert done.stderr.splitlines()[-1] == (
         f"data.path={path} has no column text for model.task=masked-lm, only sentence; "
@@ -340,7 +340,7 @@ def test_a_cache_that_cannot_be_written_to_is_not_the_data_s_fault(tmp_path: Pat
     local_data.tokenizer(tmp_path / "words")
     (tmp_path / "file").touch()
     good = {} if variable == "XDG_CACHE_HOME" else {"HF_HOME": str(tmp_path / "good")}
-    done = run_python("-c", CACHE, tmp_path, **good | {variable: str(tmp_path / "file" / "below")})
+    done = run_python("-c", CACHE, tmp_path, variables=good | {variable: str(tmp_path / "file" / "below")})
     assert "keep what they prepare, cannot be written to (not a directory); set HF_HOME to" in done.stderr
 
 

@@ -190,6 +190,6 @@ def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
             f"The coordinator at {two.endpoint} has another BENCH_SECRET; set the same on all nodes."
         )
         assert not (tmp_path / "results").exists() or not list((tmp_path / "results").glob("*.csv"))
-        done = run_python("-m", "bench.cluster.node_agent", "nowhere", BENCH_SECRET=SECRET)
+        done = run_python("-m", "bench.cluster.node_agent", "nowhere", variables={"BENCH_SECRET": SECRET})
         assert (done.returncode, done.stderr.count("Traceback")) == (2, 0)
         assert "nowhere is not HOST:PORT" in done.stderr

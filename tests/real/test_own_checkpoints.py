@@ -295,6 +295,6 @@ def test_a_hub_id_s_revision_is_noted(bert: Path, tmp_path: Path) -> None:
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(revision)
     shutil.copytree(bert, repository / "snapshots" / revision)
-    done = run_python("-c", HUB, HF_HUB_CACHE=str(tmp_path / "hub"), HF_HUB_OFFLINE="1")
+    done = run_python("-c", HUB, variables={"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"})
     assert done.stdout.splitlines()[-1:] == [f"weights of revision {revision}"], done.stderr
     assert not getattr(built(own(bert)), models.NOTE), "a folder has none"

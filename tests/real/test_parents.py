@@ -118,7 +118,7 @@ def test_what_is_imported_before_ranks_are_forked_starts_no_thread_and_asks_for_
     variables = {"DS_ACCELERATOR": device, "OMP_NUM_THREADS": "1", "TORCH_WARM_POOL": "0"}
     variables |= {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
     modules = MODULES if device == "cpu" else []
-    asked = run_python("-c", _IMPORT_EVERYTHING, *modules, **variables)
+    asked = run_python("-c", _IMPORT_EVERYTHING, *modules, variables=variables)
     words = [line for line in asked.stdout.splitlines() if line.startswith("-- ")]
     assert words == ["-- all: ", *(f"-- {each}: " for each in modules)], asked
 

@@ -266,7 +266,7 @@ def in_a_process(script: str, **variables: str) -> Any:
         # Only what the engines read: nothing of what this process or the user has set.
         for name in [name for name in os.environ if name.startswith("ORTMODULE_")]:
             patched.delenv(name)
-        done = run_python("-c", script, *ENGINES, check=True, **needed)
+        done = run_python("-c", script, *ENGINES, check=True, variables=needed)
     return json.loads(done.stdout.splitlines()[-1])
 
 

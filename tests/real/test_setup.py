@@ -642,7 +642,7 @@ def test_what_pip_lists_as_its_settings_is_understood() -> None:
     indexes = "https://a.example https://b.example"
     environ = {"PIP_CONFIG_FILE": os.devnull, "PIP_EXTRA_INDEX_URL": indexes}
     printed, own = (
-        run_python(*of_pip, check=True, **environ).stdout
+        run_python(*of_pip, check=True, variables=environ).stdout
         for of_pip in (["-m", "pip", "config", "list"], ["-c", PRINT_DEFAULT_INDEX])
     )
     assert own.startswith("https://")

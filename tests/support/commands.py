@@ -23,7 +23,7 @@ def bench(
         *("-m", "tests.support.on_any_machine", "--forked", "bench", "device=cpu"),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports", *overrides),
         cwd=cwd,
-        **variables,
+        variables=variables,
     )
     (written,) = csv_files.list_files(folder / "results")
     return done, pd.read_csv(written)

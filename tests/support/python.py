@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.setup.checkout import ROOT
 
 
 def run_python(
-    *words: str | Path, cwd: Path = ROOT, check: bool = False, **variables: str
+    *words: str | Path, variables: Mapping[str, str] = {}, cwd: Path = ROOT, check: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """What came of `python` with these words, and with these variables beside those that there are.
 
