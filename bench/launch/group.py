@@ -26,7 +26,7 @@ SECONDS_FOR_THE_CAUSE = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes:
-    """The nodes of a group, as this one sees them; of several, `bench.cluster.remote_ranks` makes it."""
+    """The nodes of a group, as this one sees them; `bench.plugins.cluster.remote_ranks` makes it."""
 
     count: int  # this one included
     local_name: str  # what messages call this node; empty if it is the only one

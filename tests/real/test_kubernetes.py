@@ -62,6 +62,6 @@ def test_make_takes_the_stack_of_the_image_unless_another_is_typed(stack: str) -
             command, cwd=ROOT, env=variables, check=True, capture_output=True, text=True
         ).stdout
 
-    assert shown().endswith(f"-m bench.doctor --stack {stack}\n")
+    assert shown().endswith(f"-m bench.plugins.doctor --stack {stack}\n")
     for typed in ("ort", "modern"):
         assert shown(f"STACK={typed}").endswith(f"--stack {typed}\n")

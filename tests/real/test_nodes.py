@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.cluster.rendezvous import Port
 from bench.config.compose import compose
 from bench.measure.comparison import Comparison
+from bench.plugins.cluster.rendezvous import Port
 from bench.results import csv_files
 from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
@@ -50,7 +50,9 @@ class Two:
         self.started: list[subprocess.Popen[str]] = []
 
     def node(self, *arguments: str, secret: str = SECRET) -> "subprocess.Popen[str]":
-        return self._start(1, secret, *self.run, "bench.cluster.node_agent", self.endpoint, *arguments)
+        return self._start(
+            1, secret, *self.run, "bench.plugins.cluster.node_agent", self.endpoint, *arguments
+        )
 
     def coordinator(self, *overrides: str) -> "subprocess.Popen[str]":
         nodes = ("device.nnodes=2", f"device.rdzv_endpoint={self.endpoint}")
@@ -193,7 +195,7 @@ def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
         )
         assert not (tmp_path / "results").exists() or not list((tmp_path / "results").glob("*.csv"))
         done = subprocess.run(
-            [sys.executable, "-m", "bench.cluster.node_agent", "nowhere"],
+            [sys.executable, "-m", "bench.plugins.cluster.node_agent", "nowhere"],
             cwd=ROOT,
             env={**os.environ, "BENCH_SECRET": SECRET},
             capture_output=True,

@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Sequence
 
 from bench.closing import command_parser, print_closing, run_command
-from bench.doctor.judge import Diagnosis, judge
-from bench.doctor.probe import examine
+from bench.plugins.doctor.judge import Diagnosis, judge
+from bench.plugins.doctor.probe import examine
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 
@@ -19,7 +19,7 @@ COLOURS = {"ok": "32", "poor": "33", "broken": "31"}  # green, yellow and red of
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the diagnoses; return 1 if something is broken that the stack needs."""
-    parser = command_parser("bench.doctor", "What would run on this machine?")
+    parser = command_parser("bench.plugins.doctor", "What would run on this machine?")
     parser.add_argument("--stack", choices=stacks.NAMES, default=stacks.own())
     stack = parser.parse_args(arguments).stack
     return run_command(lambda: _run(stack), "interrupted.")

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from bench.cluster.rendezvous import Rendezvous
 from bench.launch.spec import WorkerSpec
+from bench.plugins.cluster.rendezvous import Rendezvous
 
 RanksMethod = Literal[
     "adopt", "signal", "has_ended", "wait_for_end", "states", "log_tail", "terminate", "close"

@@ -4,20 +4,23 @@ import selectors
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from bench.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu, ShowLine
-from bench.cluster.remote_ranks import NodeFailed, NodeLost, RemoteNode
-from bench.cluster.rendezvous import shared_secret
 from bench.config import identity
 from bench.config.device import host_and_port
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
 from bench.launch.channel import Listener
+from bench.launch.group import Nodes
+from bench.launch.spec import WorkerSpec
 from bench.machine import environment, source_code
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.machine.variables import SECRET_VARIABLE
+from bench.measure.plan.cores import core_shares
+from bench.plugins.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu, ShowLine
+from bench.plugins.cluster.remote_ranks import NodeFailed, NodeLost, RemoteNode, nodes_of_group
+from bench.plugins.cluster.rendezvous import shared_secret
 from bench.setup import stacks
 
 DESCRIBE_SECONDS = 60
@@ -32,14 +35,8 @@ Say = Callable[[str], None]
 
 
 @contextmanager
-def connected_nodes(config: Config, say: Say) -> Iterator["NodePool | None"]:
-    """The other nodes, all of them there and like this one; None if there are none to be.
-
-    UserError if they did not come, or differ.
-    """
-    if config.device.nnodes == 1:
-        yield None
-        return
+def connected_nodes(config: Config, say: Say) -> Iterator["NodePool"]:
+    """The other nodes, all of them there and like this one; UserError if they did not come, or differ."""
     nodes = NodePool(config, say)
     try:
         nodes.gather()
@@ -109,6 +106,28 @@ class NodePool:
                 f"{lost[0].name} was lost before; start `make node COORDINATOR={self.endpoint}` there again, "
                 "and add what is missing with resume=true",
             )
+
+    def of_group(self, spec: WorkerSpec, settings: dict[str, Any], stack: str) -> Nodes:
+        """The nodes of one group: the others start the same as this one, on their own cores and devices."""
+        self.require()
+        specs = []
+        for node in self.members:
+            cores = core_shares(
+                node.greeting.cores,
+                world_size=self.device.ranks_per_node,
+                threads=spec.threads,
+                held=spec.holds_threads,
+                near=node.greeting.near_cores if spec.device_uuids else (),
+            )
+            uuids = tuple(node.greeting.gpus) if spec.device_uuids else ()
+            specs.append((node, replace(spec, cores=tuple(cores), device_uuids=uuids)))
+        ranks_per_node = self.device.ranks_per_node
+        return nodes_of_group(specs, settings=settings, stack=stack, ranks_per_node=ranks_per_node)
+
+    def devices(self) -> list["RemoteDevice"]:
+        """The GPU of every rank on the other nodes."""
+        ranks = range(self.device.ranks_per_node)
+        return [RemoteDevice(self, place, rank) for place in range(len(self.members)) for rank in ranks]
 
     def close(self) -> None:
         """Let the nodes wait for the next comparison."""

@@ -20,7 +20,6 @@ from typing import Any, cast
 
 from bench.config.backend import Backend
 from bench.config.choices import CONF
-from bench.doctor.judge import NEVER_SET_UP, BackendSeen, MachineSeen, StackSeen
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.machine.gpus import check_undivided, visible_gpus
@@ -28,6 +27,7 @@ from bench.machine.identity import name_processor
 from bench.machine.processor import describe_processor
 from bench.machine.telemetry.cpu import core_time
 from bench.measure.plan import preflight
+from bench.plugins.doctor.judge import NEVER_SET_UP, BackendSeen, MachineSeen, StackSeen
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
 from bench.setup.choice import recorded_choice

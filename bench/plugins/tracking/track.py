@@ -12,15 +12,39 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.config.differences import format_override
+from bench.config.schema import Config
 from bench.config.track import Track
+from bench.errors import UserError
+from bench.measure.plan.preflight import extra_of
+from bench.setup import stacks
 from bench.setup.checkout import ROOT
 
-COMMAND = (sys.executable, "-m", "bench.tracking")
+COMMAND = (sys.executable, "-m", "bench.plugins.tracking")
+
+LIBRARIES = {
+    "mlflow": ("mlflow-skinny", "sqlalchemy", "alembic"),
+    "wandb": ("wandb",),
+    "tensorboard": ("tensorboard",),
+}
+"""By tracker, the packages that it needs; the extra in pyproject.toml that installs them bears its name."""
+
+
+def check(config: Config) -> None:
+    """Refuse trackers whose libraries are not installed, without importing any."""
+    installed = {name.lower() for name in stacks.installed_here().packages}
+    for name in config.track.names:
+        if missing := [package for package in LIBRARIES[name] if package not in installed]:
+            raise UserError(
+                f"track={name} needs {missing[0]}, which is not installed",
+                f"run `{sys.executable} -m pip install '.[{name}]' "
+                f"-c requirements/{extra_of(config, stacks.own())}.txt`, which leaves all that is measured "
+                "as it is, or leave it out",
+            )
 
 
 def not_logged(name: str, reason: str, csv: Path) -> str:
     """The sentence that says why a tracker has not got a comparison."""
-    kept, again = f"which are kept in {csv}", f"python -m bench.tracking {shlex.quote(str(csv))}"
+    kept, again = f"which are kept in {csv}", f"python -m bench.plugins.tracking {shlex.quote(str(csv))}"
     again = f"put it right and run `{again}` with the same track=…, which measures nothing"
     return f"{name} did not get the results ({reason}), {kept}; {again}."
 

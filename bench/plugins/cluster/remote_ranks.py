@@ -1,4 +1,4 @@
-"""Ranks on other nodes, started and ended by requests to `bench.cluster.node_agent` there."""
+"""Ranks on other nodes, started and ended by requests to `bench.plugins.cluster.node_agent` there."""
 
 import secrets
 import socket
@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench.cluster.messages import (
+from bench.errors import LaunchFailed
+from bench.launch.channel import Channel, Closed, Listener
+from bench.launch.group import Nodes
+from bench.launch.local_ranks import AGENT_SECONDS, EndReport
+from bench.launch.spec import WorkerSpec
+from bench.plugins.cluster.messages import (
     NODE_ANSWERS,
     AnyNodeRequest,
     AskRanks,
@@ -17,12 +22,7 @@ from bench.cluster.messages import (
     RanksMethod,
     StartRanks,
 )
-from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, token
-from bench.errors import LaunchFailed
-from bench.launch.channel import Channel, Closed, Listener
-from bench.launch.group import Nodes
-from bench.launch.local_ranks import AGENT_SECONDS, EndReport
-from bench.launch.spec import WorkerSpec
+from bench.plugins.cluster.rendezvous import Port, Rendezvous, gloo_interface, token
 
 A = TypeVar("A")
 

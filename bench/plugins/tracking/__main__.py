@@ -1,6 +1,6 @@
 """Logs results files that are there already to experiment trackers; measures nothing.
 
-`python -m bench.tracking results/FILE.csv … track=mlflow [track.mlflow.uri=…]`: files, and settings
+`python -m bench.plugins.tracking results/FILE.csv … track=mlflow [track.mlflow.uri=…]`: files, and settings
 of `track` as `python -m bench` takes them.
 
 Exit status: 0 all logged, 1 some were not, 2 the command line is wrong or a library is missing.
@@ -17,16 +17,15 @@ from pathlib import Path
 from bench.closing import command_parser, run_command
 from bench.config.compose import compose
 from bench.errors import UserError
-from bench.measure.plan.preflight import check_trackers
+from bench.plugins.tracking import clients
+from bench.plugins.tracking.content import content_of
+from bench.plugins.tracking.track import check, not_logged
 from bench.report.content.collection import read_comparison
-from bench.tracking import clients
-from bench.tracking.content import content_of
-from bench.tracking.track import not_logged
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
-    parser = command_parser("bench.tracking", __doc__)
+    parser = command_parser("bench.plugins.tracking", __doc__)
     parser.add_argument("words", nargs="*", metavar="FILE|track…=…")
     words = parser.parse_args(arguments).words
     return run_command(lambda: _log(words), "interrupted; what was logged stays, and results are kept.")
@@ -37,8 +36,8 @@ def _log(words: Sequence[str]) -> int:
     files, config = [Path(word) for word in words if word not in settings], compose(settings)
     if not files or not config.track.names:
         lacking = "Nothing to log" if config.track.names else "No tracker is chosen"
-        raise UserError(lacking, "write python -m bench.tracking results/….csv track=mlflow")
-    check_trackers(config)
+        raise UserError(lacking, "write python -m bench.plugins.tracking results/….csv track=mlflow")
+    check(config)
     failed, folder = 0, Path(config.track.folder)
     with tempfile.TemporaryDirectory(prefix="bench-tracking-") as drawn:
         contents = [content_of(read_comparison(file), Path(drawn)) for file in files]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.config.track import Mlflow, Tensorboard, Wandb
-from bench.tracking.content import TrackedComparison
+from bench.plugins.tracking.content import TrackedComparison
 
 # The clients send nothing of their own accord.
 os.environ.update({"MLFLOW_DISABLE_TELEMETRY": "true", "WANDB_ERROR_REPORTING": "false", "DO_NOT_TRACK": "1"})

@@ -1,4 +1,4 @@
-"""`python -m bench.cluster.node_agent HOST:PORT`: serves a comparison that is run on another machine.
+"""`python -m bench.plugins.cluster.node_agent HOST:PORT`: serves a comparison that is run on another machine.
 
 Reports to the coordinator that listens at HOST:PORT (its device.rdzv_endpoint), starts and signals ranks as
 it is asked to, and ends all of them when the coordinator ends; then it waits for the next. Imports no torch.
@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.cluster.messages import (
+from bench.config.device import host_and_port
+from bench.errors import Terminated, UserError
+from bench.launch.channel import Channel, Closed, Refused, dial, introduce
+from bench.launch.local_ranks import LocalRanks
+from bench.launch.scratch import Scratch
+from bench.machine import environment, source_code
+from bench.machine.gpus import visible_gpus
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.variables import SECRET_VARIABLE, worker_variables
+from bench.plugins.cluster.messages import (
     NODE_REQUESTS,
     Answered,
     AnyNodeRequest,
@@ -30,16 +39,7 @@ from bench.cluster.messages import (
     ShowLine,
     StartRanks,
 )
-from bench.cluster.rendezvous import gloo_interface, shared_secret
-from bench.config.device import host_and_port
-from bench.errors import Terminated, UserError
-from bench.launch.channel import Channel, Closed, Refused, dial, introduce
-from bench.launch.local_ranks import LocalRanks
-from bench.launch.scratch import Scratch
-from bench.machine import environment, source_code
-from bench.machine.gpus import visible_gpus
-from bench.machine.telemetry.gpu_meter import GpuMeter
-from bench.machine.variables import SECRET_VARIABLE, worker_variables
+from bench.plugins.cluster.rendezvous import gloo_interface, shared_secret
 from bench.setup import stacks
 
 WAIT_SECONDS = 600
@@ -195,7 +195,7 @@ def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.cluster.node_agent",
+        prog="python -m bench.plugins.cluster.node_agent",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,0 +1,1 @@
+"""What a user may ask for beside a comparison: other machines, trackers, what would run here."""
