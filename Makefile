@@ -113,7 +113,7 @@ node: setup ## serve a comparison of several machines, on every machine but the 
 
 compare: setup ## compare results/ with its last commit, or BASE=… with NEW=…
 ## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
-	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
+	$(VENV)/bin/python -m bench.plugins.compare $(BASE) $(NEW) $(ARGS)
 
 report: setup ## rebuild reports/ from results/, and pages with sortable tables in rendered/
 	$(VENV)/bin/python -m bench.report results --out reports

@@ -12,8 +12,8 @@ SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")  # endings of the files that a
 
 MEASURING = (
     *("bench/config", "bench/errors.py", "bench/launch", "bench/machine", "bench/measure", "bench/results"),
-    *("bench/plugins/cluster", "bench/setup", "bench/statistics", "bench/study.py", "bench/worker"),
-    "requirements",
+    *(f"bench/plugins/{name}" for name in ("cluster", "hf", "own_module", "python_docs")),
+    *("bench/setup", "bench/statistics", "bench/study.py", "bench/worker", "requirements"),
 )
 """What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
 The resolved configuration and the installed packages have hashes of their own."""

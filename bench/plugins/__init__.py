@@ -1,1 +1,6 @@
-"""What a user may ask for beside a comparison: other machines, trackers, what would run here."""
+"""What a user may ask for beside a comparison with made batches, a folder each; none imports another.
+
+`cluster`: other machines. `compare`: two sets of results. `doctor`: what would run here. `own_module`: a model of
+one's own. `tracking`: experiment trackers. `hf`, `python_docs`: data. Of these `feed.make` makes a `bench.worker.workload.feeds.Feed`; `check` has
+`describe`, for rows, and `check`, which refuses a comparison and names weights without a gradient.
+"""

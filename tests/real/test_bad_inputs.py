@@ -43,8 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("bench model.pretrained=./nowhere", "model.pretrained=./nowhere is not a folder"),
         ("bench hydra.searchpath=[file://conf] model=broken", "A configuration file is not valid YAML"),
         ("bench resume=true results_dir=foreign", "foreign/bert-mini-cpux2.csv"),
-        ("bench.compare nowhere.csv good.csv", "nowhere.csv"),
-        ("bench.compare damaged.csv good.csv", "damaged.csv is damaged: "),
+        ("bench.plugins.compare nowhere.csv good.csv", "nowhere.csv"),
+        ("bench.plugins.compare damaged.csv good.csv", "damaged.csv is damaged: "),
         ("bench.report nowhere --out reports", "nowhere"),
     ],
 )

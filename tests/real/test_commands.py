@@ -19,7 +19,7 @@ pytestmark = pytest.mark.once
 
 def test_comparing_and_reporting_import_nothing_heavy() -> None:
     code = (
-        "import bench.compare.__main__, bench.report.__main__, sys; "
+        "import bench.plugins.compare.__main__, bench.report.__main__, sys; "
         "print({'torch', 'matplotlib', 'transformers', 'onnxruntime', 'deepspeed', 'hydra'} & {*sys.modules})"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).strip() == "set()"
@@ -31,7 +31,7 @@ def test_comparing_and_reporting_import_nothing_heavy() -> None:
     [
         (["-m", "bench", "--help"], "hydra", 5),  # 3.5 times; with pandas 6 times, with torch 12 times
         (
-            ["-c", "import bench.compare.__main__, bench.report.__main__"],
+            ["-c", "import bench.plugins.compare.__main__, bench.report.__main__"],
             "pandas",
             3,
         ),  # 1.3 to 1.8 times; with torch 5 times
@@ -91,7 +91,7 @@ WITHOUT_PARSER = [
     ],
 )
 def test_what_a_terminal_cannot_show_is_replaced(variables: dict[str, str]) -> None:
-    for command in (TABLE, WITHOUT_PARSER, [sys.executable, "-m", "bench.compare", "--help"]):
+    for command in (TABLE, WITHOUT_PARSER, [sys.executable, "-m", "bench.plugins.compare", "--help"]):
         done = subprocess.run(
             command, cwd=ROOT, capture_output=True, env={**os.environ, **variables}, check=True
         )
@@ -102,7 +102,7 @@ def test_what_a_terminal_cannot_show_is_replaced(variables: dict[str, str]) -> N
 def test_a_reader_that_leaves_changes_no_exit_status(tmp_path: Path) -> None:
     write_records(tmp_path / "a.csv", two_backends(seed=1))
     write_records(tmp_path / "b.csv", two_backends(seed=2, ort=1.8))
-    compare = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv")]
+    compare = [sys.executable, "-m", "bench.plugins.compare", str(tmp_path / "a.csv")]
     for command, status in (
         ([*compare, str(tmp_path / "a.csv")], 0),
         ([*compare, str(tmp_path / "b.csv"), "--markdown"], 1),
@@ -132,7 +132,7 @@ def test_the_command_ends_with_the_exit_status(tmp_path: Path) -> None:
     write_records(tmp_path / "b.csv", two_backends(seed=2, ort=1.8))
     pair = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
     done = subprocess.run(
-        [sys.executable, "-m", "bench.compare", *pair], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "bench.plugins.compare", *pair], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 1
     assert max(map(len, done.stdout.splitlines())) <= 100

@@ -18,8 +18,8 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
+from bench.plugins.hf.inspection import prepare_dataset
 from bench.setup.checkout import ROOT
-from bench.worker.workload.inspections import prepare_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 
@@ -495,6 +495,6 @@ def test_a_cache_that_cannot_be_written_to_is_not_the_data_s_fault(tmp_path: Pat
 CACHE = """
 import sys
 from bench.config.data import Data
-from bench.worker.workload.preparation import _source
+from bench.plugins.hf.preparation import _source
 _source.load(Data(name="hf", path=sys.argv[1] + "/data"), "key")
 """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.compare.__main__ import main as compare
+from bench.plugins.compare.__main__ import main as compare
 from bench.report.build import render_report
 from bench.report.content.collection import read_comparison
 from bench.report.pages.comparison import render_terminal

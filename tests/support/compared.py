@@ -2,5 +2,5 @@
 
 
 def line_of(output: str, backend: str) -> str:
-    """The row of a backend in the table that `python -m bench.compare` printed."""
+    """The row of a backend in the table that `python -m bench.plugins.compare` printed."""
     return next(words for words in output.splitlines() if words.lstrip("| ").startswith(f"{backend} "))

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from bench.closing import WIDTH, print_closing, run_command, this_python
-from bench.compare.__main__ import ComparedPair, ComparedSources
-from bench.compare.changes import BackendChange
-from bench.compare.sources import Pairing, Source
 from bench.config.compose import compose
 from bench.config.identity import config_hash
 from bench.config.naming import DEFAULT_STACK
 from bench.errors import CannotWriteResults, Terminated, UserError
+from bench.plugins.compare.__main__ import ComparedPair, ComparedSources
+from bench.plugins.compare.changes import BackendChange
+from bench.plugins.compare.sources import Pairing, Source
 from bench.report.closing_words import answer_of, suggest
 from bench.report.content import study_commands
 from bench.results.validity import OTHER_PROCESSES, OWN_THREADS

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.compare.__main__ import main
-from bench.compare.changes import compare
-from bench.compare.differences import named_differences
+from bench.plugins.compare.__main__ import main
+from bench.plugins.compare.changes import compare
+from bench.plugins.compare.differences import named_differences
 from bench.results import csv_files
 from bench.results.records import Record
 from tests.support.compared import line_of

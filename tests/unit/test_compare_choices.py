@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.compare.changes import compare
-from bench.compare.differences import named_differences
+from bench.plugins.compare.changes import compare
+from bench.plugins.compare.differences import named_differences
 from tests.support.factories import two_backends
 from tests.support.result_files import table_of_records
 

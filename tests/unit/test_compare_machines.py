@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.compare.__main__ import main
 from bench.machine.environment import hash_environment
+from bench.plugins.compare.__main__ import main
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
 from bench.results.machines import name_machines

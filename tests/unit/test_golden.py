@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
-from bench.compare.changes import TOLERANCES, compare, read_tolerances
-from bench.compare.differences import named_differences
-from bench.compare.tables import render_markdown
+from bench.plugins.compare.changes import TOLERANCES, compare, read_tolerances
+from bench.plugins.compare.differences import named_differences
+from bench.plugins.compare.tables import render_markdown
 from bench.report.build import render_all, render_report
 from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of

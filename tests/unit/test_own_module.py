@@ -10,9 +10,9 @@ import pytest
 from bench.config.choices import BEST_ATTENTION
 from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
-from bench.config.module_file import find_file, hash_code, keep_bytecode_of
 from bench.errors import UserError
 from bench.measure.plan.resolve import resolve
+from bench.plugins.own_module.file import find_file, hash_code, keep_bytecode_of
 
 pytestmark = pytest.mark.once
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.hosts import (
+from bench.analysis.steadiness.products import GIGA, rates_by_stack
+from bench.plugins.compare.kinds import (
     HostSpread,
     SameComparison,
     group_by_comparison,
     group_by_kind,
     spread_between_hosts,
 )
-from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.report.content.backend_columns import ratio_above_interval
 from bench.report.content.blocks import (
     Block,

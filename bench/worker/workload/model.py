@@ -21,7 +21,8 @@ from bench.config import own
 from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
-from bench.worker.workload import layers, own_module, tasks
+from bench.study import load_plugin
+from bench.worker.workload import layers, tasks
 from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
 
 NOTE = "weights_note"
@@ -59,11 +60,10 @@ def build(
             Otherwise the weights are random: they are read from the initial state, or only shapes count.
         backend: that has this attention, for messages.
     """
-    built = (
-        _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)
-        if model.module is None
-        else own_module.build(model)
-    )
+    if model.module is None:
+        built = _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)
+    else:
+        built = load_plugin("own_module.module").build(model)
     if model.lora is not None:
         layers.add_adapters(built, model.lora, dropout=dropout)
     layers.freeze(built, model.trained)

@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from bench.config.model import Model
 from bench.errors import UserError
+from bench.worker.rank.error_words import naming_failure
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload.own_module import naming_failure
 from bench.worker.workload.tasks import Arrays
 
 MOST_PARAMETERS = 50_000_000

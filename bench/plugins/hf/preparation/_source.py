@@ -13,7 +13,7 @@ import datasets
 
 from bench.config.data import Data
 from bench.errors import UserError, did_you_mean
-from bench.worker.workload.preparation._faults import BUILDERS, builder_of, raise_fault
+from bench.plugins.hf.preparation._faults import BUILDERS, builder_of, raise_fault
 
 LONGEST_REASON = 200  # characters of another library's message within a sentence of ours
 NO_ROWS = "corresponds to no data"  # in the words of `datasets` about files that can be read and hold nothing

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bench.errors import UserError
-from bench.worker.workload.preparation._source import first_words
+from bench.plugins.hf.preparation._source import first_words
 
 
 def classes(dataset: Any, column: str, task: Any) -> dict[Any, int]:

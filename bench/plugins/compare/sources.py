@@ -13,7 +13,7 @@ from bench.results import csv_files, machines
 
 RESULTS = "results"
 
-NAME_TWO = "name two files: python -m bench.compare BASE NEW"
+NAME_TWO = "name two files: python -m bench.plugins.compare BASE NEW"
 
 NO_COMPARISONS = ("runs", "tracking")
 """Folders whose tables hold something else, or are not committed."""

@@ -5,8 +5,8 @@ from itertools import chain
 from typing import Any
 
 from bench.errors import UserError
-from bench.worker.workload.preparation import RowError, Samples, TaskPreparation
-from bench.worker.workload.preparation._labels import numbering
+from bench.plugins.hf.preparation import RowError, Samples, TaskPreparation
+from bench.plugins.hf.preparation._labels import numbering
 from bench.worker.workload.tasks import IGNORED
 
 

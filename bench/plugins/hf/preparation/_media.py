@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.errors import UserError
-from bench.worker.workload.preparation import TaskPreparation
-from bench.worker.workload.preparation._source import first_words
+from bench.plugins.hf.preparation import TaskPreparation
+from bench.plugins.hf.preparation._source import first_words
 
 
 class MediaPreparation(TaskPreparation):

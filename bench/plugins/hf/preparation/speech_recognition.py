@@ -7,8 +7,8 @@ import numpy.typing as npt
 from datasets import Audio
 
 from bench.errors import UserError
-from bench.worker.workload.preparation import Samples
-from bench.worker.workload.preparation._media import MediaPreparation
+from bench.plugins.hf.preparation import Samples
+from bench.plugins.hf.preparation._media import MediaPreparation
 from bench.worker.workload.tasks import IGNORED, Arrays
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bench.errors import UserError
-from bench.worker.workload.preparation import Samples, TaskPreparation
+from bench.plugins.hf.preparation import Samples, TaskPreparation
 from bench.worker.workload.tasks import Arrays, hidden
 
 

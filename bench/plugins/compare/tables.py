@@ -3,7 +3,7 @@
 from rich.console import Group
 from rich.text import Text
 
-from bench.compare.changes import BackendChange
+from bench.plugins.compare.changes import BackendChange
 from bench.report.content import blocks
 from bench.report.content.backend_columns import ratio_above_interval
 from bench.report.content.blocks import Bullets, Column, Heading, Small, table, text_column

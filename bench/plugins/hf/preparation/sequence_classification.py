@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bench.worker.workload.preparation import Samples, TaskPreparation
-from bench.worker.workload.preparation._labels import classes
+from bench.plugins.hf.preparation import Samples, TaskPreparation
+from bench.plugins.hf.preparation._labels import classes
 
 
 class Preparation(TaskPreparation):

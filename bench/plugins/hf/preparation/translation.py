@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.worker.workload.preparation import Samples, TaskPreparation
+from bench.plugins.hf.preparation import Samples, TaskPreparation
 from bench.worker.workload.tasks import IGNORED
 
 

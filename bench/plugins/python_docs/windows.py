@@ -1,4 +1,4 @@
-"""Windows of a real text as arrays of tokens; `bench.config.python_docs` says which text it is.
+"""Windows of a real text as arrays of tokens; `bench.plugins.python_docs.text` says which text it is.
 
 A sample is a window of `seq_len` bytes; no two overlap, and nothing is padded.
 """
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench.config import python_docs
-from bench.config.python_docs import BYTES, FIRST_ID
+from bench.plugins.python_docs import text as python_docs
+from bench.plugins.python_docs.text import BYTES, FIRST_ID
 from bench.worker.workload.order import Order
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers, hidden
 
@@ -32,7 +32,7 @@ def cut(text: bytes, seq_len: int) -> Integers:
 def make_batch(windows: Integers, *, task: str, random: np.random.Generator) -> Arrays:
     """A micro-batch of tokens, made of windows of bytes, int64 of shape (micro_batch, seq_len).
 
-    `random` masks, if the task, one of `bench.config.python_docs.TASKS`, is to find out what was masked.
+    `random` masks, if the task is to find out what was masked.
     """
     everywhere = np.ones_like(windows)
     if task == "causal-lm":

@@ -8,11 +8,8 @@ import functools
 import importlib
 import importlib.util
 import inspect
-import re
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,14 +20,12 @@ import torch
 from transformers.utils import ModelOutput
 
 from bench.config.model import Model
-from bench.config.module_file import find_file, keep_bytecode_of, names_file
 from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.error_words import in_a_line, status_of
+from bench.plugins.own_module.file import find_file, keep_bytecode_of, names_file
+from bench.worker.rank.error_words import naming_failure
 from bench.worker.sharding import Batch
 from bench.worker.workload.layers import replace_forward
-
-LONGEST_REASON = 150  # characters of an error of the user's code in a sentence, so that its remedy has room
 
 
 @dataclass
@@ -179,22 +174,6 @@ def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
     """The entries of a batch that the user's forward takes; the others are for the loss."""
     taken = inspect.signature(module.forward).parameters
     return {name: value for name, value in batch.items() if _takes_any(taken) or name in taken}
-
-
-@contextmanager
-def naming_failure(what: str, remedy: str = "") -> Iterator[None]:
-    """Make a `UserError` of any error, which says in a line what failed and, by default, where."""
-    try:
-        yield
-    except Exception as error:
-        if status_of(error):  # it says all itself, or memory ran out
-            raise
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if not re.search(r"site-packages|<frozen|/bench/", frame.filename)]
-        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
-        reason = in_a_line(error)
-        short = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
-        raise UserError(f"{what}: {short.rstrip('.')}", remedy or f"correct {place}") from error
 
 
 def _import_file(file: Path) -> ModuleType:

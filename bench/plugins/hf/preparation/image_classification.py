@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from datasets import Image
 
-from bench.worker.workload.preparation import Samples
-from bench.worker.workload.preparation._labels import classes
-from bench.worker.workload.preparation._media import MediaPreparation
+from bench.plugins.hf.preparation import Samples
+from bench.plugins.hf.preparation._labels import classes
+from bench.plugins.hf.preparation._media import MediaPreparation
 from bench.worker.workload.tasks import Arrays
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.hosts import HostSpread
-from bench.compare.differences import changed_choices, refuse_unequal
 from bench.config.choices import CONF
 from bench.errors import UserError
+from bench.plugins.compare.differences import changed_choices, refuse_unequal
+from bench.plugins.compare.kinds import HostSpread
 from bench.report.words.formatting import number
 from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.intervals import Speedup, speedup_across_runs, verdict

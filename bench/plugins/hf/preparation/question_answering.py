@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.errors import UserError
-from bench.worker.workload.preparation import Samples, TaskPreparation
+from bench.plugins.hf.preparation import Samples, TaskPreparation
 
 LONGEST_QUESTION, STRIDE = 64, 128
 """Tokens of a question, and by which the pieces of a long context overlap (google-research/bert,

@@ -11,9 +11,9 @@ from torch.utils.data import DataLoader
 
 from bench.launch.lifeline import die_with
 from bench.launch.spec import WorkerSpec
+from bench.plugins.hf import preparation
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload import preparation
 from bench.worker.workload.feeds import Feed, picked
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.synthetic import padding_share
@@ -116,3 +116,6 @@ class Loader(Feed):
     def waited(self) -> float | None:
         """Seconds that the last `steps` waited for batches; None if they were cached."""
         return None if isinstance(self._next, itertools.cycle) else self._waited
+
+
+make = Loader

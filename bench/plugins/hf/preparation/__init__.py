@@ -16,9 +16,9 @@ from bench.config.content import key_of
 from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
-from bench.worker.workload.preparation import _source
-from bench.worker.workload.preparation._faults import raise_fault
-from bench.worker.workload.preparation._source import first_words
+from bench.plugins.hf.preparation import _source
+from bench.plugins.hf.preparation._faults import raise_fault
+from bench.plugins.hf.preparation._source import first_words
 from bench.worker.workload.tasks import Arrays
 
 PROCESSORS = {
@@ -221,7 +221,7 @@ def prepare(
     launches find what `bench.worker.workload.inspections` has made. A `UserError` says what is missing,
     damaged, or does not fit, also if there are fewer samples than the `global_batch` of an optimizer step.
     """
-    module = import_module(f"bench.worker.workload.preparation.{model.task.replace('-', '_')}")
+    module = import_module(f"bench.plugins.hf.preparation.{model.task.replace('-', '_')}")
     made: TaskPreparation = module.Preparation(data, model.name, settings=settings, seq_len=seq_len)
     made.rows_key = key_of(data.path)
     loaded = _source.load(data, made.rows_key)

@@ -1,4 +1,4 @@
-"""python -m bench.compare [BASE [NEW]]: did training become slower, or larger, between two sets of results?
+"""python -m bench.plugins.compare [BASE [NEW]]: did training become slower, or larger, between two results?
 
 BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: what in
 it differs from its last commit. Files that are the same on both sides are only counted.
@@ -19,17 +19,18 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console, RenderableType
 
-from bench.analysis.hosts import HostSpread
 from bench.closing import WIDTH, command_parser, print_closing, run_command
-from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
-from bench.compare.differences import are_of_one_host, named_differences
-from bench.compare.hosts import (
+from bench.errors import UserError
+from bench.plugins.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
+from bench.plugins.compare.differences import are_of_one_host, named_differences
+from bench.plugins.compare.hosts import (
     estimate_host_spread,
     find_on_another_host,
     read_results,
     read_same_model,
 )
-from bench.compare.sources import (
+from bench.plugins.compare.kinds import HostSpread
+from bench.plugins.compare.sources import (
     RESULTS,
     Pairing,
     ResultsFile,
@@ -39,8 +40,7 @@ from bench.compare.sources import (
     last_commit_source,
     pair_files,
 )
-from bench.compare.tables import render_markdown, render_terminal
-from bench.errors import UserError
+from bench.plugins.compare.tables import render_markdown, render_terminal
 from bench.report.words.formatting import plural
 from bench.statistics.table_values import distinct_text
 
@@ -147,7 +147,7 @@ class ComparedSources:
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, and return the exit status."""
-    parser = command_parser("bench.compare", __doc__)
+    parser = command_parser("bench.plugins.compare", __doc__)
     parser.add_argument("base", nargs="?", metavar="BASE")
     parser.add_argument("new", nargs="?", metavar="NEW")
     parser.add_argument("--tolerances", type=Path, default=TOLERANCES, metavar="FILE")
