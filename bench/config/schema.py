@@ -9,7 +9,7 @@ refuses what is impossible in itself; `Config` refuses what the parts make of ea
 import re
 from dataclasses import dataclass, field, replace
 
-from bench.config import choices, python_docs
+from bench.config import choices
 from bench.config.backend import Backend
 from bench.config.data import LOADER_SETTINGS, Data
 from bench.config.device import Device
@@ -20,6 +20,7 @@ from bench.config.model import Model
 from bench.config.track import Track
 from bench.config.training import Adam, Precision
 from bench.errors import UserError
+from bench.study import load_parts
 
 
 @dataclass(kw_only=True)
@@ -197,30 +198,13 @@ class Config:
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
                 f"set measure=parity measure.collectives={choices.COUNT}, which counts what they send",
             )
-        if self.device.type == "cuda" and (self.measure.resident, self.measure.batch) == ("all", "max"):
-            raise UserError(
-                "measure.resident=all cannot be combined with measure.batch=max on GPUs, where each backend "
-                "takes all memory",
-                "choose measure.resident=one",
-            )
-        if self.measure.batch == "max" and self.device.type == "cpu" and self.device.memory_limit_gib is None:
-            raise UserError(
-                "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
-                "gets slow before its memory ends",
-                "set it",
-            )
         if self.measure.batch == SATURATING and self.device.type == "cpu":
             raise UserError(
                 "micro_batch=saturating fills a GPU, and device=cpu computes no faster with a larger one",
                 "choose a number",
             )
-        if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
-            own = self.model.module is not None
-            raise UserError(
-                f"measure.evaluate_every asks for the loss on data that is never trained on, and "
-                f"data={self.data.name} has none",
-                "leave measure=converge out" if own else f"choose data={python_docs.NAME}",
-            )
+        for part in load_parts("checks").values():
+            part.check(self)
 
     def _check_length(self) -> None:
         if self.model.module is not None:  # whose example_batch may or may not take a length

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,15 +22,10 @@ from bench.measure.plan.schedule import (
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.later import LaterLosses
 from bench.measure.stages.stage import Run, Stage
-from bench.results.arithmetic import next_smaller
-from bench.results.records import BatchTrial
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
 from bench.study import load_wanted
 
 MOST_SECONDS = 3600  # of all launches that `measure.until` adds to, not counting parity
-
-MOST_STEPS_DOWN = 3
-"""How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
 
 USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
 """How many a backend takes, and the seconds of each beside its steps: to estimate the time that is left."""
@@ -45,7 +39,7 @@ class TimedLaunches(Stage):
         # of every timed block, if they are given or an earlier run has found them; else 0
         self._steps = shared.measure.evaluate_every or shared.earlier.steps
         self._watches = [part.WATCH(shared) for part in load_wanted("watch", shared.plan.config)]
-        self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
+        self._begun_anew = 0  # how often a backend lost its rounds
         self._crowded_out: list[str] = []  # who ran out of memory beside others
         self._later = LaterLosses(shared)
         self._started = 0.0  # when the time began that `MOST_SECONDS` limits
@@ -88,14 +82,13 @@ class TimedLaunches(Stage):
                 if not self._wants_another(launches):
                     return
                 self.shared.bar.expect(self._in_launches(1))
-            stepped_down = self._steps_down.total()
+            before = self._begun_anew
             launch = timed(self.shared.earlier.last_launch + launches + 1)
             self._run_launch(names, launch)
             self._show_so_far(launch)
             if self._ends_on_busy_cores(launch, made=launches + 1, missing=missing):
                 return
-            if self._steps_down.total() > stepped_down:
-                # That backend has lost its rounds and starts over with the next launch.
+            if self._begun_anew > before:  # with the next launch
                 needed = launches + 1 + self.shared.measure.launches
                 self.shared.bar.expect(self._in_launches(max(0, needed - missing)))
                 missing = max(missing, needed)
@@ -215,7 +208,7 @@ class TimedLaunches(Stage):
 
     def _run_groups(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
         where, bar, timer = self.shared.label(launch), self.shared.bar, self.shared.timer
-        with self.shared.groups(launch, self._step_down_or_fail) as groups:
+        with self.shared.groups(launch, self._fail) as groups:
             before = timer.sampler.look_before_a_group()
             with bar.doing("start", f"{where}: starting {', '.join(names)}"):
                 groups.start(names)
@@ -247,12 +240,8 @@ class TimedLaunches(Stage):
             if self.shared.plan.all_resident and not self.shared.plan.on_gpus:
                 groups[name].pause()
 
-    def _step_down_or_fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
-        """Go on with a smaller micro-batch after a lack of memory, or put the failure on record.
-
-        All that was measured of the backend goes, since a number counts only for a size at which whole
-        launches ran.
-        """
+    def _fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
+        """Put a failure on record, unless the backend is measured again in another way."""
         shared = self.shared
         if failure.status == "oom" and shared.plan.on_gpus and shared.memory.in_turns:
             shared.bar.print_line(
@@ -262,22 +251,10 @@ class TimedLaunches(Stage):
             shared.ledger.forget(name, launch)
             self._crowded_out.append(name)
             return
-        searched = shared.measure.batch == "max"
-        micro_batch = shared.starter.micro_batches.get(name) if searched else None
-        smaller = next_smaller(micro_batch) if micro_batch and failure.status == "oom" else 0
-        if not micro_batch or not smaller or self._steps_down[name] >= MOST_STEPS_DOWN:
+        if any(begins_anew(name, launch, failure) for begins_anew in shared.when_failed):
+            self._begun_anew += 1
+        else:
             shared.failures.record(name, launch, failure, log_tail)
-            return
-        self._steps_down[name] += 1
-        shared.ledger.forget(name)
-        message = f"launch {launch.number}: {failure.message}"
-        trial = BatchTrial(micro_batch=micro_batch, fits=False, message=message)
-        shared.use_micro_batch(name, smaller, trial)
-        shared.bar.print_line(
-            f"{name}, {shared.label(launch)}: micro-batch {micro_batch} did not last a whole launch "
-            f"({failure.message}); measured anew with {smaller}"
-        )
-        shared.ledger.write()
 
     def _run_round(self, where: str, number: int, order: Order, groups: RunningGroups) -> None:
         """One block of every group; the results file is written at the end."""
