@@ -128,7 +128,6 @@ class Config:
         self._check_16_bits(name, backend)
 
     def _check_accumulation(self, name: str, backend: Backend) -> None:
-        """Refuse parts that a micro-batch cannot be trained in."""
         parts = backend.accumulate
         if self.micro_batch % parts:
             raise UserError(
@@ -180,7 +179,6 @@ class Config:
             )
 
     def _check_16_bits(self, name: str, backend: Backend) -> None:
-        """Refuse what DeepSpeed's own 16-bit modes cannot do."""
         if backend.sharding not in choices.IN_16_BITS_ALONE:
             return
         precision = self.precision_of(name)
@@ -192,7 +190,6 @@ class Config:
             )
 
     def _check_measure(self) -> None:
-        """Refuse ways to measure that the device or the data cannot serve."""
         if self.device.share_cores and self.measure.launches:
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",

@@ -60,15 +60,10 @@ def measure_comparison(
     stem: str,
     show_verdict: Callable[[ComparisonOutcome], None] | None = None,
 ) -> ComparisonOutcome:
-    """Measure one comparison and write its results file.
+    """Measure a comparison that fits this machine, and write its results file.
 
-    Args:
-        config: checked against this machine.
-        stem: the results file's name without its ending.
-        show_verdict: is called before stages that only add to the verdict.
-
-    Raises:
-        UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
+    `show_verdict` is called before stages that only add to the verdict. UserError if another process measures
+    the same, other nodes are missing, or the disk is full.
     """
     bar = ProgressBar(Console(stderr=True))
     folder = Path(config.results_dir)
@@ -87,16 +82,8 @@ def measure_comparison(
 class Comparison:
     """Makes what the stages share, and the stages that are wanted; runs one after the other.
 
-    Args:
-        config, stem, show_verdict: as of `measure_comparison`.
-        start_group: starts a worker group; tests give their own.
-        scan: at what other processes do on the ranks' cores; tests give their own.
-        clock: seconds, for the cap of `measure.until`.
-        nodes: the others, a `bench.plugins.cluster.node_pool.NodePool`, if there are to be several.
-
-    Raises:
-        UserError: the configuration asks for several nodes, and whoever called has none; or an earlier run
-            cannot be resumed.
+    Tests give their own `start_group`, `scan` and `clock`. `nodes` are the others, a
+    `bench.plugins.cluster.node_pool.NodePool`. UserError if an earlier run cannot be resumed.
     """
 
     def __init__(
@@ -212,11 +199,7 @@ class Comparison:
 
 @contextmanager
 def locked(folder: Path, stem: str) -> Iterator[None]:
-    """Hold a comparison's lock, in the folder of its raw runs; the kernel releases a killed process's.
-
-    Raises:
-        UserError: another process holds it.
-    """
+    """Hold a comparison's lock, in its raw runs, or refuse; the kernel releases a killed process's."""
     with ExitStack() as stack:
         with reporting_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)

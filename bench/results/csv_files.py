@@ -6,12 +6,10 @@ What is long and mostly the same stands in the file once, and a reader finds it 
 in the first row that has its hash, a command and the like where they are others than in the row above.
 """
 
-import codecs
 import csv
 import io
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -35,19 +33,7 @@ Line = list[str]  # the cells of a row
 REPEATED, ADDED = columns_with(Rule.REPEATED), columns_with(Rule.ADDED)
 
 RESTORE = "restore it with `git checkout`, or measure it again"
-RESTORE_A_COPY = "restore it with `git checkout`, and open only a copy in a spreadsheet, which rounds numbers"
 SPLIT = "give joined files as two, or restore it with `git checkout`; resume=true adds launches to a file"
-
-EDITED = {
-    "\ufeff": ("a spreadsheet has saved it with a byte order mark", RESTORE_A_COPY),
-    r'"?schema_version"?[;\t|]': ("a spreadsheet has saved it without commas", RESTORE_A_COPY),
-    r"(schema_version,[^\n]*\n)(?s:.*\n)?\1": ("it is two files joined, with two headers", SPLIT),
-    r"(?s:.*\n)?<<<<<<< ": (
-        "git has left a conflict in it",
-        "keep a side by `git checkout --ours` or `--theirs`",
-    ),
-}
-"""How a file begins that another program has edited, what is wrong with it, and the remedy."""
 
 DIGITS = 12  # significant digits of a figure: far more than a clock has
 
@@ -130,12 +116,7 @@ def parse(content: bytes, name: str) -> pd.DataFrame:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        if content[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            raise _damaged(name, "it is not UTF-8 text") from None
-        text = "\ufeff"
-    for beginning, (reason, remedy) in EDITED.items():
-        if re.match(beginning, text):
-            raise _damaged(name, reason, remedy)
+        raise _damaged(name, "it is not UTF-8 text") from None
     table = _convert_columns(_parse_cells(text, name), name)
     _check_rows(table, name)
     return table
@@ -186,11 +167,6 @@ def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _check_rows(table: pd.DataFrame, name: str) -> None:
-    """Refuse rows that contradict themselves or each other.
-
-    Raises:
-        UserError: naming the file and what is wrong.
-    """
     if table.empty:
         raise _damaged(name, "it has no rows")
     cells = ColumnArrays(table)
@@ -232,12 +208,10 @@ def _check_rows(table: pd.DataFrame, name: str) -> None:
 
 
 def _any_twice(cells: ColumnArrays, columns: Sequence[str]) -> bool:
-    """Whether two rows say the same in all of these columns."""
     return len(set(zip(*(cells[column].tolist() for column in columns), strict=True))) < len(cells)
 
 
 def _holds(kind: type, cell: str) -> bool:
-    """Whether the cell is JSON of this kind."""
     try:
         return isinstance(json.loads(cell), kind)
     except ValueError:
@@ -245,7 +219,6 @@ def _holds(kind: type, cell: str) -> bool:
 
 
 def _damaged(name: str, reason: str, remedy: str = RESTORE) -> UserError:
-    """The refusal of the file `name`, which cannot be trusted for this reason."""
     return UserError(f"{name} is damaged: {reason}", remedy)
 
 

@@ -29,12 +29,7 @@ class GroupStarter:
         return self.start_spec(self.spec(name, launch), self.plan.output.folder_of(name, launch))
 
     def start_spec(self, spec: WorkerSpec, folder: Path) -> Group:
-        """Start a group from its spec, its files in `folder`.
-
-        Raises:
-            LaunchFailed: there is no process, no socket or no room for the temporary folder; another node is
-                missing, or could not start its part.
-        """
+        """Start a group from its spec, its files in `folder`; LaunchFailed if anything is missing for it."""
         backend, config = self.plan.backends[spec.backend], self.plan.config
         try:
             return self.start_group(

@@ -68,11 +68,7 @@ def check_module(config: Config) -> list[str]:
 
 
 def inspect(function: str, config: Config, module: str = INSPECTIONS, **given: Any) -> list[str]:
-    """Let a function of a module look at the model, as a rank would; its answer.
-
-    Raises:
-        UserError: the sentence that it printed, ending with status 2: the user has something to correct.
-    """
+    """Let a function of a module look at the model, as a rank would; its answer, or what it refuses."""
     given |= {
         "model": dataclasses.asdict(config.model),
         "checkpointing": config.checkpointing_of(config.reference),

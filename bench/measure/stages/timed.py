@@ -94,7 +94,6 @@ class TimedLaunches(Stage):
                 missing = max(missing, needed)
 
     def _show_so_far(self, launch: Launch) -> None:
-        """Show each backend's speed-up over the launches so far, and how long the rest will take."""
         left = describe_duration(self.shared.bar.seconds_left())
         title = f"after {self.shared.label(launch)}, over {self.shared.plan.reference} ({left} to come)"
         summaries = summarise(self.shared.ledger.rows())
@@ -109,7 +108,6 @@ class TimedLaunches(Stage):
         return another
 
     def _missing(self, names: Sequence[str]) -> int:
-        """How many launches of these backends are still to be made of those that were asked for."""
         measure, earlier = self.shared.measure, self.shared.earlier
         if self.shared.plan.reference not in names:
             return 0
@@ -119,11 +117,7 @@ class TimedLaunches(Stage):
         return max(missing, int(any(row["backend"] in names for row in earlier.retried)))
 
     def _decide_on_another(self, launches: int) -> tuple[bool, str]:
-        """Whether an interval is still too wide and the caps allow one more than `launches` of this run.
-
-        Returns:
-            It, and why in a sentence, which is empty without `measure.until`.
-        """
+        """Whether an interval is too wide and the caps allow one more launch; and why, in a sentence."""
         until = self.shared.measure.until
         if until is None or len(self.shared.names) < 2:
             return False, ""
@@ -176,7 +170,6 @@ class TimedLaunches(Stage):
         return True
 
     def _in_launches(self, launches: int) -> dict[str, int]:
-        """How many things of each kind so many launches have, for the progress bar."""
         backends = len(self.shared.names)
         sides = 1 if self.shared.memory.in_turns else backends
         return {
@@ -188,7 +181,6 @@ class TimedLaunches(Stage):
 
     @keep_parents()
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
-        """Time these backends: side by side, or one after the other."""
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.timer.competitors.clear()
         self.shared.timer.losses.clear()
@@ -257,7 +249,6 @@ class TimedLaunches(Stage):
             shared.failures.record(name, launch, failure, log_tail)
 
     def _run_round(self, where: str, number: int, order: Order, groups: RunningGroups) -> None:
-        """One block of every group; the results file is written at the end."""
         for position, name in enumerate(order, start=1):
             if name not in groups:
                 continue

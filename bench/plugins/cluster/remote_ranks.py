@@ -60,12 +60,7 @@ class RemoteNode:
         return self._lost
 
     def request(self, request: AnyNodeRequest, answer_type: type[A], *, seconds: float = 0) -> A:
-        """Ask for something that may take so many seconds and is answered with a value of this type.
-
-        Raises:
-            NodeLost: no answer.
-            NodeFailed: it could not.
-        """
+        """Ask for what may take so many seconds; `NodeLost` without an answer, or `NodeFailed`."""
         if self._lost:
             raise NodeLost
         try:

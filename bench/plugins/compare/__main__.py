@@ -209,7 +209,6 @@ def _make_pair(
 
 
 def _compare_new(compared: ComparedSources, tolerances: Mapping[str, float]) -> None:
-    """Compare new files with those of another host of their kind."""
     new = read_results(compared.pairing.new, compared.refuse)
     compared.new = [*new]
     known = read_same_model(compared.base, [results.rows for results in new.values()])

@@ -79,7 +79,6 @@ def _launches_of(machines: Mapping[str, ComparisonResults]) -> dict[str, dict[st
 
 
 def _log_speedups(results: ComparisonResults, backend: str) -> Floats:
-    """The log speed-up over the reference of each launch, shape (launches,)."""
     ours, theirs = blocks_of(results.rows, backend), blocks_of(results.rows, results.reference)
     return launch_midmeans(ours.log_ratios(theirs).values())
 

@@ -97,7 +97,6 @@ def _refused(part: str, state: str, refusal: UserError) -> Diagnosis:
 
 
 def _judge_backends(machine: MachineSeen, broken_stacks: Collection[str]) -> list[Diagnosis]:
-    """One diagnosis for the backends that would run, and one for every reason why some would not."""
     runs = []
     by_refusal: dict[tuple[str, str], list[str]] = {}
     for name, seen in machine.backends.items():

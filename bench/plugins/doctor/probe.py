@@ -192,7 +192,6 @@ def ask_torch(interpreter: str, program: str = ASK_TORCH) -> tuple[Mapping[str, 
 
 
 def _backends(*, driver: bool) -> tuple[dict[str, BackendSeen], list[str]]:
-    """Return why a comparison of each backend alone would be refused, and the default backends."""
     try:
         from omegaconf import OmegaConf
 
@@ -220,7 +219,6 @@ def _backends(*, driver: bool) -> tuple[dict[str, BackendSeen], list[str]]:
 
 
 def _known_failure(backend: Backend, device: str) -> UserError | None:
-    """Return what is known to become of a backend that nothing refuses; None if it runs."""
     if device != "cpu" or (backend.stack or stacks.own()) != "ort":
         return None
     if backend.sharding == "fsdp2":

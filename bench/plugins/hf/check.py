@@ -52,7 +52,6 @@ def _check_packages(config: Config) -> None:
 
 
 def _check_folders(config: Config) -> None:
-    """Refuse a path on this machine that does not exist."""
     for key, place, what in (
         ("data.path", config.data.path, "a folder or file of data"),
         ("data.processor", config.data.processor, "a folder that save_pretrained wrote"),

@@ -106,7 +106,6 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
 
 
 def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> Feed:
-    """Distinct random micro-batches, made once and cycled through."""
     # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
     count = max(spec.data.batches, 2 * spec.grad_accum)
     share = None

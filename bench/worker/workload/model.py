@@ -51,14 +51,8 @@ def build(
 ) -> torch.nn.Module:
     """The model in float32 on the CPU, in training mode; `LaunchFailed` if it lacks what is asked for.
 
-    Args:
-        model: architecture, dimensions and task.
-        attention: transformers' `attn_implementation`, or BEST_ATTENTION, which leaves it to transformers.
-        dropout: False switches off every dropout, drop-path and other noise, for parity checks.
-        checkpointing: keep no activations within a layer, and compute them again in the backward pass.
-        pretrained: load the checkpoint, if there is one: what is to be said of it is the attribute `NOTE`.
-            Otherwise the weights are random: they are read from the initial state, or only shapes count.
-        backend: that has this attention, for messages.
+    Without `dropout` there is no drop-path and no other noise. If not `pretrained`, the weights are random:
+    they are read from the initial state, or only shapes count.
     """
     if model.module is None:
         built = _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)

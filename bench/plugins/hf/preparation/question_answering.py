@@ -55,7 +55,6 @@ class Preparation(TaskPreparation):
 
 
 def _shortened(tokenizer: Any, question: str, longest: int) -> str:
-    """The question without what is beyond its first `longest` tokens."""
     offsets = tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return question if len(offsets) <= longest else question[: offsets[longest - 1][1]]
 
