@@ -174,7 +174,6 @@ def test_an_installed_package_is_measured_alone() -> None:
         (["model.module=net.py:Net", "data=hf"], "leave data out, and read the data in example_batch"),
         (["model.module=net.py:Net", "data.lengths=full"], "data.lengths=full has no effect"),
         (["model.module=net.py:Net", "data.path=my/data"], "data.path=my/data has no effect"),
-        (["model.module=net.py:Net", "measure=converge"], "has none; leave measure=converge out"),
         (["model.module=net.py:Net", "attention=sdpa"], "computes its attention itself"),
         (["model.module=net.py:Net", "backend=[pytorch,pytorch_sdpa]"], "backends.pytorch_sdpa cannot set"),
     ],
