@@ -107,7 +107,7 @@ gpu-campaign: setup ## measure large models on a GPU, in about three hours
 	$(VENV)/bin/python -m bench.studies.sweeps gpu-campaign $(if $(MODEL),model=$(MODEL)) $(ARGS)
 
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
-	$(VENV)/bin/python -m bench.cluster.node_agent $(COORDINATOR) $(ARGS)
+	$(VENV)/bin/python -m bench.plugins.cluster.node_agent $(COORDINATOR) $(ARGS)
 
 #### look at results
 
@@ -122,7 +122,7 @@ report: setup ## rebuild reports/ from results/, and pages with sortable tables 
 
 doctor: ## say what would run on this machine, what would not, and how to change that; sets nothing up
 	$(if $(OWN_PYTHON),,$(PYTHON_IS_HERE))
-	@$(or $(OWN_PYTHON),$(PYTHON)) -m bench.doctor --stack $(STACK)
+	@$(or $(OWN_PYTHON),$(PYTHON)) -m bench.plugins.doctor --stack $(STACK)
 
 test: setup ## show that this checkout works here, in nine minutes on two cores; ARGS="-k name -x" goes to pytest
 	$(PYTEST) $(ARGS)

@@ -115,7 +115,7 @@ def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> 
     from bench.report.content.collection import read_comparison
     from bench.report.files import reported_folders
     from bench.results.atomic import reporting_write_errors
-    from bench.tracking.track import track
+    from bench.study import load_plugin
 
     shown: list[ComparisonOutcome] = []
     interrupted = False
@@ -135,7 +135,10 @@ def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> 
     for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
     comparison = read_comparison(outcome.csv)
-    untracked = track(outcome.csv, config.track, partial(print, file=sys.stderr))
+    untracked = []
+    if config.track.names:
+        say = partial(print, file=sys.stderr)
+        untracked = load_plugin("tracking.track").track(outcome.csv, config.track, say)
     if not shown:
         print_verdict(comparison)
     page = Path(f"{rendered.written[0]}#{comparison.anchor}")

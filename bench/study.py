@@ -5,6 +5,7 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | module | what the core takes of it |
 | --- | --- |
 | `__init__.py` | `STUDY`: the question, and the configurations that ask it; imports nothing but this module |
+| `checks.py` | `check`: refuses a `bench.config.schema.Config` |
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
 | `watch.py` | `WATCH`: of a `Run`, `look`s at a group that was built or timed in a block, and `write`s |
 | `cells.py` | `make_cells`: cells of a block's row, of its `Record`, steps and seconds |
@@ -19,6 +20,8 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | `pages.py` | `PAGE`: a `bench.report.content.study_pages.StudyPage`, which is made of many comparisons |
 
 The core finds folders and imports by these names; without the folder there is no such study.
+
+What a user asks for that answers no question, such as several nodes, is a folder of `bench/plugins/`.
 """
 
 import pkgutil
@@ -77,6 +80,11 @@ def from_parts(part: str, function: str, *arguments: Any) -> list[Any]:
     """What a function of a module returns, of all studies that have it, one after the other."""
     functions = [getattr(module, function, None) for module in load_parts(part).values()]
     return [each for make in functions if make for each in make(*arguments)]
+
+
+def load_plugin(module: str) -> ModuleType:
+    """A module of `bench/plugins/`, which nothing else may import."""
+    return import_module(f"bench.plugins.{module}")
 
 
 def find_chart(figure: str) -> ModuleType:

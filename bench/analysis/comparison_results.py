@@ -10,7 +10,7 @@ from bench.results.environment_cell import latest_environment, machine_key
 from bench.statistics.backend_blocks import blocks_of, find_peak_column
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise
-from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides
+from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides, left_alone
 
 SAME_PEAK = 0.02
 """A peak within so much of another's, as a share of it, is the same: peaks have no interval."""
@@ -64,9 +64,7 @@ class ComparisonResults:
     @cached_property
     def uncontrolled(self) -> bool:
         """Whether threads or allocator were left alone on purpose, so that its speed-ups are no results."""
-        threads_held = (self.rows["cores_per_rank"] <= self.rows["threads_per_rank"]).all()
-        allocator_held = (self.rows["allocator"] != "system").all()
-        return not (threads_held and allocator_held)
+        return bool(left_alone(self.rows))
 
     @cached_property
     def is_timed(self) -> bool:

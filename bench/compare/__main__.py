@@ -1,4 +1,4 @@
-"""python -m bench.compare [BASE [NEW]]: did training become slower, or larger, between two sets of results?
+"""python -m bench.compare [BASE [NEW]]: did training become slower, or larger, between two results?
 
 BASE and NEW are results files, folders or git revisions. Without NEW: the working tree; without both: what in
 it differs from its last commit. Files that are the same on both sides are only counted.
@@ -19,7 +19,6 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console, RenderableType
 
-from bench.analysis.hosts import HostSpread
 from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
 from bench.compare.differences import are_of_one_host, named_differences
@@ -29,6 +28,7 @@ from bench.compare.hosts import (
     read_results,
     read_same_model,
 )
+from bench.compare.kinds import HostSpread
 from bench.compare.sources import (
     RESULTS,
     Pairing,
@@ -209,7 +209,6 @@ def _make_pair(
 
 
 def _compare_new(compared: ComparedSources, tolerances: Mapping[str, float]) -> None:
-    """Compare new files with those of another host of their kind."""
     new = read_results(compared.pairing.new, compared.refuse)
     compared.new = [*new]
     known = read_same_model(compared.base, [results.rows for results in new.values()])

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import yaml  # type: ignore[import-untyped]
 
-from bench.analysis.hosts import HostSpread
 from bench.compare.differences import changed_choices, refuse_unequal
+from bench.compare.kinds import HostSpread
 from bench.config.choices import CONF
 from bench.errors import UserError
 from bench.report.words.formatting import number
@@ -46,15 +46,10 @@ class BackendChange:
 def compare(
     base: pd.DataFrame, new: pd.DataFrame, tolerances: Mapping[str, float], hosts: HostSpread | None = None
 ) -> list[BackendChange]:
-    """The change of every backend of either file.
+    """The change of every backend of either file; UserError if their ratios would mean nothing.
 
-    Args:
-        base, new: the tables of the two files.
-        tolerances: a share such as 0.02 for each of `METRICS`.
-        hosts: how much hosts of a kind differ, if the files are not of one: only the speed-up is judged then.
-
-    Raises:
-        UserError: if they differ in workload or hardware, so that no ratio would mean anything.
+    `hosts` says how much hosts of a kind differ, if the files are not of one: only the speed-up is judged
+    then.
     """
     refuse_unequal(base, new)
     sides = [{summary.backend: summary for summary in summarise(rows)} for rows in (base, new)]
@@ -130,8 +125,7 @@ def _throughput(side: BackendSummary | None) -> str:
 def read_tolerances(path: Path) -> dict[str, float]:
     """Read a file such as conf/tolerances.yaml.
 
-    Raises:
-        UserError: it is missing, no YAML, or does not hold a share for each of `METRICS` and nothing else.
+    UserError if it is missing, no YAML, or does not hold a share for each of `METRICS` and nothing else.
     """
     try:
         tolerances = yaml.safe_load(path.read_text(encoding="utf-8"))

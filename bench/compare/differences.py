@@ -20,11 +20,7 @@ FORBIDDING = columns_with(Rule.FILES_EQUAL)
 
 
 def refuse_unequal(base: pd.DataFrame, new: pd.DataFrame) -> None:
-    """Refuse two files whose ratio would mean nothing.
-
-    Raises:
-        UserError: they differ in workload or hardware.
-    """
+    """Refuse two files whose ratio would mean nothing."""
     both_largest = at_largest_batch(base) and at_largest_batch(new)
     obstacles = [
         f"{column} ({distinct_text(base, column)}, {distinct_text(new, column)})"

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 
-from bench.analysis import hosts
 from bench.analysis.comparison_results import ComparisonResults
+from bench.compare import kinds
 from bench.compare.sources import ResultsFile, Source
 from bench.errors import UserError
 from bench.statistics.table_values import distinct_text
@@ -40,23 +40,23 @@ def find_on_another_host(
 
     Of several that with most of the same backends. None if there is none with any.
     """
-    settings, backends = hosts.settings_of(new), hosts.backends_of(new)
+    settings, backends = kinds.settings_of(new), kinds.backends_of(new)
     shared = {}
     for other, results in known.items():
-        is_like = results.machine_key == new.machine_key and hosts.settings_of(results) == settings
+        is_like = results.machine_key == new.machine_key and kinds.settings_of(results) == settings
         if settings and is_like and _machine_of(other) != _machine_of(place):
-            theirs = hosts.backends_of(results)
+            theirs = kinds.backends_of(results)
             shared[other] = sum(theirs.get(name) == choices for name, choices in backends.items())
     most_first = sorted(shared, key=lambda other: (-shared[other], len(known[other].stem), other))
     return next((other for other in most_first if shared[other]), None)
 
 
-def estimate_host_spread(known: Mapping[str, ComparisonResults]) -> hosts.HostSpread:
+def estimate_host_spread(known: Mapping[str, ComparisonResults]) -> kinds.HostSpread:
     """How much hosts of one kind differ, by comparisons that several of them have made."""
     by_machine: dict[str, list[ComparisonResults]] = {}
     for place, results in known.items():
         by_machine.setdefault(_machine_of(place), []).append(results)
-    return hosts.spread_between_hosts(hosts.group_by_comparison(by_machine))
+    return kinds.spread_between_hosts(kinds.group_by_comparison(by_machine))
 
 
 def _machine_of(place: str) -> str:

@@ -27,11 +27,7 @@ class ResultsFile:
     content: bytes
 
     def read(self) -> pd.DataFrame:
-        """The rows of the file.
-
-        Raises:
-            UserError: it is damaged.
-        """
+        """The rows of the file."""
         return csv_files.parse(self.content, self.name)
 
 
@@ -58,8 +54,7 @@ class Pairing:
 def pair_files(base: Source, new: Source) -> Pairing:
     """Pair the files of two sources by their places; two single files are a pair whatever their names.
 
-    Raises:
-        UserError: nothing of them belongs together.
+    UserError if nothing of them belongs together.
     """
     if base.single and new.single:
         (old,), (now,) = base.files.values(), new.files.values()
@@ -89,11 +84,7 @@ def pair_files(base: Source, new: Source) -> Pairing:
 
 
 def find_source(given: str, folder: str = RESULTS) -> Source:
-    """The results files under a name: of a file, a folder or a git revision, which has them in `folder`.
-
-    Raises:
-        UserError: it is none of them.
-    """
+    """The results files under a name: of a file, a folder or a git revision, which has them in `folder`."""
     path = Path(given)
     if path.is_dir():
         return folder_source(path, given)
@@ -106,11 +97,7 @@ def find_source(given: str, folder: str = RESULTS) -> Source:
 
 
 def folder_source(folder: Path, name: str) -> Source:
-    """Every results file in a folder and in those inside.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Every results file in a folder and in those inside; UserError if there is none."""
     places = [path.relative_to(folder) for path in sorted(folder.rglob("*.csv"))]
     contents = {
         place: (str(folder / place), csv_files.read_content(folder / place))

@@ -75,9 +75,6 @@ OWN_TASK = "own"
 WITHOUT_LENGTH = ("image-classification", "masked-image-modeling", "semantic-segmentation")
 """Tasks whose samples have no sequence length."""
 
-PREPARED = tuple(task for task in TASKS if task.replace("-", "_") in _modules("workload/preparation"))
-"""Tasks whose samples can be made of a real dataset."""
-
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
 BEST_ATTENTION = "best"
 """The attention of a backend that leaves it to the rank: sdpa where transformers has the model with it."""

@@ -6,6 +6,8 @@ from bench.config.choices import LENGTHS
 from bench.config.fields import at_least, check_fields, one_of
 from bench.errors import UserError
 
+SYNTHETIC = "synthetic"  # of all others a folder in bench/plugins makes the batches
+
 LOADER_SETTINGS = ("workers", "pinned_memory")
 """How batches are prepared, which changes none of them; a backend may have its own."""
 
@@ -26,7 +28,7 @@ class Data:
     """
 
     # made from a seed, a dataset in Hugging Face's format, or what Python says of itself
-    name: str = one_of("synthetic", "hf", "python_docs")
+    name: str = one_of(SYNTHETIC, "hf", "python_docs")
     # synthetic
     batches: int = at_least(2, 8)  # distinct micro-batches per rank, cycled through
     # how long samples are without their padding: bench.worker.workload.synthetic

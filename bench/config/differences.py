@@ -121,7 +121,6 @@ def _get(defaults: DictConfig, key: str) -> Any:
 def _compare(
     defaults: DictConfig, wanted: Mapping[str, Any], prefix: str, found: dict[str, Any], *, computed: bool
 ) -> None:
-    """Add what differs to what was found, and set it."""
     for key, value in wanted.items():
         if OmegaConf.is_interpolation(defaults, key) and not computed:
             continue

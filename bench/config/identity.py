@@ -9,11 +9,11 @@ from bench.config.choices import RENDEZVOUS
 from bench.config.content import hash_file, hash_files
 from bench.config.data import SHORTEST_SHARE
 from bench.config.model import ALL
-from bench.config.module_file import hash_code
 from bench.config.schema import Config
 from bench.config.training import GROWTH_STEPS, INITIAL_SCALE
 from bench.machine import environment
 from bench.machine.environment import digest
+from bench.study import load_plugin
 
 OF_MEASURING = {
     **{"evaluate_every": None, "target_loss": None, "margin_loss": None},
@@ -75,7 +75,7 @@ def config_hash(config: Config) -> str:
             if path.suffix in WEIGHTS or (path.suffix == ".py" and trusted)
         }
     if config.model.module is not None:
-        plain["code"] = hash_code(config.model.module)
+        plain["code"] = load_plugin("own_module.file").hash_code(config.model.module)
     for key, place in (("path", config.data.path), ("processor", config.data.processor)):
         if place is not None and Path(place).exists():
             plain[f"files of data.{key}"] = hash_files(Path(place))

@@ -85,12 +85,10 @@ def _fewer(heads: Any, shared: Any, factor: int) -> Any:
 
 
 def _multiple(value: float, of: int) -> int:
-    """Return the nearest multiple of `of` to `value`, but not 0."""
     return max(1, round(value / of)) * of
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Apply `change` to a number, or to each in a list; None stays."""
     if value is None:
         return None
     if isinstance(value, list | tuple):

@@ -62,7 +62,6 @@ def command_with(overrides: Sequence[str], stack: str = DEFAULT_STACK) -> str:
 
 
 def _named_settings(config: Config, stack: str) -> dict[str, Any]:
-    """Return what of the differences a name tells apart."""
     named = {
         key: value
         for key, value in differences(config).items()

@@ -9,7 +9,7 @@ refuses what is impossible in itself; `Config` refuses what the parts make of ea
 import re
 from dataclasses import dataclass, field, replace
 
-from bench.config import choices, python_docs
+from bench.config import choices
 from bench.config.backend import Backend
 from bench.config.data import LOADER_SETTINGS, Data
 from bench.config.device import Device
@@ -20,6 +20,7 @@ from bench.config.model import Model
 from bench.config.track import Track
 from bench.config.training import Adam, Precision
 from bench.errors import UserError
+from bench.study import load_parts
 
 
 @dataclass(kw_only=True)
@@ -127,7 +128,6 @@ class Config:
         self._check_16_bits(name, backend)
 
     def _check_accumulation(self, name: str, backend: Backend) -> None:
-        """Refuse parts that a micro-batch cannot be trained in."""
         parts = backend.accumulate
         if self.micro_batch % parts:
             raise UserError(
@@ -179,7 +179,6 @@ class Config:
             )
 
     def _check_16_bits(self, name: str, backend: Backend) -> None:
-        """Refuse what DeepSpeed's own 16-bit modes cannot do."""
         if backend.sharding not in choices.IN_16_BITS_ALONE:
             return
         precision = self.precision_of(name)
@@ -191,36 +190,18 @@ class Config:
             )
 
     def _check_measure(self) -> None:
-        """Refuse ways to measure that the device or the data cannot serve."""
         if self.device.share_cores and self.measure.launches:
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
                 f"set measure=parity measure.collectives={choices.COUNT}, which counts what they send",
-            )
-        if self.device.type == "cuda" and (self.measure.resident, self.measure.batch) == ("all", "max"):
-            raise UserError(
-                "measure.resident=all cannot be combined with measure.batch=max on GPUs, where each backend "
-                "takes all memory",
-                "choose measure.resident=one",
-            )
-        if self.measure.batch == "max" and self.device.type == "cpu" and self.device.memory_limit_gib is None:
-            raise UserError(
-                "measure.batch=max on a CPU needs device.memory_limit_gib=…, since a machine without a limit "
-                "gets slow before its memory ends",
-                "set it",
             )
         if self.measure.batch == SATURATING and self.device.type == "cpu":
             raise UserError(
                 "micro_batch=saturating fills a GPU, and device=cpu computes no faster with a larger one",
                 "choose a number",
             )
-        if self.measure.evaluate_every is not None and self.data.name != python_docs.NAME:
-            own = self.model.module is not None
-            raise UserError(
-                f"measure.evaluate_every asks for the loss on data that is never trained on, and "
-                f"data={self.data.name} has none",
-                "leave measure=converge out" if own else f"choose data={python_docs.NAME}",
-            )
+        for part in load_parts("checks").values():
+            part.check(self)
 
     def _check_length(self) -> None:
         if self.model.module is not None:  # whose example_batch may or may not take a length

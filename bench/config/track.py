@@ -47,14 +47,4 @@ class Track:
     @property
     def names(self) -> list[str]:
         """The wanted ones."""
-        return [name for name in TRACKERS if getattr(self, name) is not None]
-
-
-LIBRARIES = {
-    "mlflow": ("mlflow-skinny", "sqlalchemy", "alembic"),
-    "wandb": ("wandb",),
-    "tensorboard": ("tensorboard",),
-}
-"""By tracker, the packages that it needs; the extra in pyproject.toml that installs them bears its name."""
-
-TRACKERS = tuple(LIBRARIES)
+        return [name for name in ("mlflow", "wandb", "tensorboard") if getattr(self, name) is not None]

@@ -96,18 +96,8 @@ def keep_parents() -> Iterator[None]:
 class Agent:
     """Torch elastic's agent of one group; has the methods of `subprocess.Popen` that are needed.
 
-    Starts on construction.
-
-    Args:
-        interpreter: the Python that runs torchrun.
-        arguments: torchrun's, the program that it starts included.
-        variables: all environment variables, of the ranks, too.
-        log: where agent and ranks write.
-        spec: of ranks that are forked in that program's place; None if it is to be started.
-        architecture: of their model, in transformers' words; empty if there is none.
-
-    Raises:
-        OSError: there is no process or no pipe, or the process that should fork it is just ending.
+    Starts on construction, or raises OSError. Of ranks that are forked in place of torchrun's program there
+    is a `spec`, and the `architecture` of their model in transformers' words.
     """
 
     def __init__(
@@ -154,11 +144,7 @@ class Agent:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended, and return its exit status.
-
-        Raises:
-            subprocess.TimeoutExpired: it runs after `timeout` seconds.
-        """
+        """Return the exit status once it has ended; `subprocess.TimeoutExpired` if it still runs then."""
         end = None if timeout is None else time.monotonic() + timeout
         while self.returncode is None:
             left = None if end is None else max(0.0, end - time.monotonic())

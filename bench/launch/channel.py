@@ -58,8 +58,7 @@ class Channel:
     def send(self, message: object) -> None:
         """Send one message: a msgspec Struct, a dataclass, or plain data.
 
-        Raises:
-            Closed: there is nobody to read it.
+        Closed if there is nobody to read it.
         """
         try:
             encoded = msgspec.msgpack.encode(message)
@@ -68,12 +67,7 @@ class Channel:
             raise Closed from error
 
     def receive(self, decoder: "msgspec.msgpack.Decoder[T]") -> T:
-        """The next message; sleeps until there is one.
-
-        Raises:
-            Closed: there will be none.
-            ValueError: it is not what the decoder takes.
-        """
+        """The next message, for which it sleeps; `Closed` if none will come, ValueError if it is another."""
         while (message := self.receive_if_complete(decoder)) is None:
             pass
         return message
@@ -120,13 +114,7 @@ class Channel:
 
 
 class Listener:
-    """The coordinator's side: where the ranks of one group, or all nodes, report.
-
-    Args:
-        host: of this machine, to listen there on TCP; on this machine alone if None.
-        port: 0 takes a free one.
-        secret: that lets them in; one of its own if None.
-    """
+    """Where the ranks of one group, or all nodes, report: on TCP if a host is given, else on this machine."""
 
     def __init__(self, host: str | None = None, port: int = 0, *, secret: str | None = None) -> None:
         self.secret = secret or secrets.token_hex(32)
@@ -179,11 +167,7 @@ def connect(greeting: object) -> Channel:
 
 
 def dial(address: str, seconds: float | None = None) -> Channel:
-    """Connect to a listener's address.
-
-    Raises:
-        OSError: there is none, or not within so many seconds.
-    """
+    """Connect to a listener's address; OSError if there is none, or not within so many seconds."""
     kind, _, where = address.partition(":")
     if kind == "unix":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -197,12 +181,7 @@ def dial(address: str, seconds: float | None = None) -> Channel:
 
 
 def introduce(channel: Channel, secret: str, greeting: object) -> None:
-    """Prove to each other that both know the secret, which itself is never sent, then say who we are.
-
-    Raises:
-        Refused: one side does not know the other's secret.
-        Closed: nobody is there any more.
-    """
+    """Prove to each other that both know the secret, which is never sent; then say who we are."""
     theirs = str(channel.receive(_MESSAGES)["challenge"])
     ours = secrets.token_hex(32)
     channel.send({"challenge": ours, "proof": _proof(secret, "caller", theirs, ours)})

@@ -88,15 +88,8 @@ def explain(
 ) -> LaunchFailed:
     """What became of a group in which a rank ended without a word.
 
-    Args:
-        action: what the group had been asked for.
-        reported: other ranks' failures; where one was killed, they only report that they lost it.
-        silent: the ranks that have closed their connection.
-        exits: by rank, the exit status of those that failed by themselves, as far as torchrun says.
-        agent: torchrun's own exit status; None if it still runs.
-        log: the end of the group's log.
-        oom_killer: whether the kernel has killed a process of ours for want of memory meanwhile.
-        torchrun: the agent's name in a sentence.
+    Where one was killed, the others `reported` only that they lost it. `exits` are, by rank, the statuses of
+    those that failed by themselves, as far as torchrun says, and `agent` its own, None if it still runs.
     """
     # torchrun ends the others by SIGTERM, and newer versions list that as a failure, too.
     exits = {rank: status for rank, status in exits.items() if status != -signal.SIGTERM} or exits

@@ -26,7 +26,7 @@ SECONDS_FOR_THE_CAUSE = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes:
-    """The nodes of a group, as this one sees them; of several, `bench.cluster.remote_ranks` makes it."""
+    """The nodes of a group, as this one sees them; `bench.plugins.cluster.remote_ranks` makes it."""
 
     count: int  # this one included
     local_name: str  # what messages call this node; empty if it is the only one
@@ -54,12 +54,7 @@ def _this_node_alone(world_size: int) -> Nodes:
 class Group:
     """Starts on construction; `connect` waits for its ranks; `close` leaves no process behind.
 
-    Args:
-        world_size: number of ranks.
-        folder: where the spec and the log go.
-        variables: the workers' environment variables.
-        timeout_s: the longest that all that is asked of the group may take together.
-        nodes: None if all ranks are on this one.
+    All that is asked of it may take `timeout_s` seconds together.
     """
 
     def __init__(
@@ -105,11 +100,7 @@ class Group:
         self.close()
 
     def connect(self) -> None:
-        """Wait until every rank has connected and waits for a request.
-
-        Raises:
-            LaunchFailed: they did not come.
-        """
+        """Wait until every rank has connected and waits for a request; LaunchFailed if they did not come."""
         with self._within_the_limit() as deadline, selectors.DefaultSelector() as selector:
             selector.register(self.listener.socket, selectors.EVENT_READ)
             while len(self.channels) < self.world_size:
@@ -123,8 +114,7 @@ class Group:
     def request(self, request: Request[A], sampler: GpuSampler | None = None) -> list[A]:
         """Ask every rank for the same; their answers in the order of the ranks.
 
-        Raises:
-            LaunchFailed: a rank failed, ended or took longer than the time limit.
+        LaunchFailed if a rank failed, ended or took longer than the time limit.
         """
         self.ask(request)
         return self.answers(request, sampler)

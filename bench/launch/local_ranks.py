@@ -35,7 +35,7 @@ class EndReport:
 
 
 class NodeRanks(Protocol):
-    """Starts on construction: `LocalRanks` here, `bench.cluster.remote_ranks.RemoteRanks` on another node."""
+    """Starts on construction: `LocalRanks` here, `RemoteRanks` of `bench.plugins.cluster` on another node."""
 
     name: str  # what messages call the node; empty for a group on one machine
 

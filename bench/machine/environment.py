@@ -139,7 +139,6 @@ def hash_environment(environment: dict[str, Any]) -> str:
 
 
 def _with_effect(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what changes nothing."""
     return {key: value for key, value in environment.items() if key not in WITHOUT_EFFECT}
 
 

@@ -1,7 +1,7 @@
 """Which machine this is: what its hardware says of itself, and the folder and name that its results have.
 
-Machines of equal identity are hosts of one kind. They still differ in speed (`bench.analysis.hosts` says
-by how much), so each has a folder of its own. How hosts are told apart: docs/methodology.md, "Hosts".
+Machines of equal identity are hosts of one kind. They still differ in speed, so each has a folder of its own.
+ How hosts are told apart: docs/methodology.md, "Hosts".
 
 Two CPUs are the same only if vendor, family, model, stepping and instruction sets are. Where these are not
 recorded there is the marketing name alone, which several families share: it is never said that they are the

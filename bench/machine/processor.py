@@ -155,7 +155,6 @@ def _instruction_sets(fields: Texts) -> list[str] | None:
 
 
 def _kib(size: str | None) -> int | None:
-    """`32K` or `16M` in KiB."""
     parts = re.fullmatch(r"(\d+)([KM])", size or "")
     return int(parts[1]) * {"K": 1, "M": 1024}[parts[2]] if parts else None
 

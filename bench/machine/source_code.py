@@ -11,8 +11,9 @@ CODE = ("bench", "conf", "requirements", "pyproject.toml")
 SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")  # endings of the files that are hashed
 
 MEASURING = (
-    *("bench/cluster", "bench/config", "bench/errors.py", "bench/launch", "bench/machine", "bench/measure"),
-    *("bench/results", "bench/setup", "bench/statistics", "bench/study.py", "bench/worker", "requirements"),
+    *("bench/config", "bench/errors.py", "bench/launch", "bench/machine", "bench/measure", "bench/results"),
+    *(f"bench/plugins/{name}" for name in ("cluster", "hf", "own_module", "python_docs")),
+    *("bench/setup", "bench/statistics", "bench/study.py", "bench/worker", "requirements"),
 )
 """What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
 The resolved configuration and the installed packages have hashes of their own."""

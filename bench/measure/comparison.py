@@ -10,14 +10,14 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from bench.cluster.node_pool import NodePool, RemoteDevice, connected_nodes
 from bench.config.backend import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
@@ -44,7 +44,7 @@ from bench.measure.stages.stage import Run, Stage
 from bench.measure.stages.timed import TimedLaunches
 from bench.results.atomic import reporting_write_errors
 from bench.results.machines import keep_identity
-from bench.study import load_wanted
+from bench.study import load_plugin, load_wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +60,19 @@ def measure_comparison(
     stem: str,
     show_verdict: Callable[[ComparisonOutcome], None] | None = None,
 ) -> ComparisonOutcome:
-    """Measure one comparison and write its results file.
+    """Measure a comparison that fits this machine, and write its results file.
 
-    Args:
-        config: checked against this machine.
-        stem: the results file's name without its ending.
-        show_verdict: is called before stages that only add to the verdict.
-
-    Raises:
-        UserError: another process measures the same comparison, other nodes are missing, or the disk is full.
+    `show_verdict` is called before stages that only add to the verdict. UserError if another process measures
+    the same, other nodes are missing, or the disk is full.
     """
     bar = ProgressBar(Console(stderr=True))
     folder = Path(config.results_dir)
     if folder.parts[-2:] == (config.machine, config.study):
         with reporting_write_errors(folder):
             keep_identity(folder.parent)
-    with (
-        locked(folder / "runs" / stem, stem),
-        connected_nodes(config, bar.print_line) as nodes,
-    ):
+    several = load_plugin("cluster.node_pool") if config.device.nnodes > 1 else None
+    connected = several.connected_nodes(config, bar.print_line) if several else nullcontext()
+    with locked(folder / "runs" / stem, stem), connected as nodes:
         comparison = Comparison(config, stem, bar=bar, nodes=nodes, show_verdict=show_verdict)
         with leaving_the_ranks_cores(comparison.shared.plan.cores), bar:
             comparison.measure()
@@ -88,16 +82,8 @@ def measure_comparison(
 class Comparison:
     """Makes what the stages share, and the stages that are wanted; runs one after the other.
 
-    Args:
-        config, stem, show_verdict: as of `measure_comparison`.
-        start_group: starts a worker group; tests give their own.
-        scan: at what other processes do on the ranks' cores; tests give their own.
-        clock: seconds, for the cap of `measure.until`.
-        nodes: the others, if there are to be several.
-
-    Raises:
-        UserError: the configuration asks for several nodes, and whoever called has none; or an earlier run
-            cannot be resumed.
+    Tests give their own `start_group`, `scan` and `clock`. `nodes` are the others, a
+    `bench.plugins.cluster.node_pool.NodePool`. UserError if an earlier run cannot be resumed.
     """
 
     def __init__(
@@ -109,7 +95,7 @@ class Comparison:
         scan: Scan | None = None,
         clock: Callable[[], float] = time.monotonic,
         bar: ProgressBar | None = None,
-        nodes: NodePool | None = None,
+        nodes: Any = None,
         show_verdict: Callable[[ComparisonOutcome], None] | None = None,
     ) -> None:
         device, measure = config.device, config.measure
@@ -145,7 +131,8 @@ class Comparison:
         ledger = Ledger(plan.output, plan.records, earlier)
         micro_batches = dict(earlier.micro_batches) if measure.batch != "equal" else {}
         starter = GroupStarter(plan, start_group, nodes, micro_batches)
-        sampler = GpuSampler(_devices(gpus, device.ranks_per_node, nodes))
+        devices: list[SampledDevice] = [GpuMeter(gpu.uuid) for gpu in gpus[: device.ranks_per_node]]
+        sampler = GpuSampler([*devices, *(nodes.devices() if nodes and gpus else [])])
         smallest = min((gpu.memory_total_bytes for gpu in gpus), default=0)  # other nodes' GPUs are equal
         memory = DeviceMemory(sampler, smallest, in_turns=plan.all_resident)
         self.shared = run = Run(
@@ -212,11 +199,7 @@ class Comparison:
 
 @contextmanager
 def locked(folder: Path, stem: str) -> Iterator[None]:
-    """Hold a comparison's lock, in the folder of its raw runs; the kernel releases a killed process's.
-
-    Raises:
-        UserError: another process holds it.
-    """
+    """Hold a comparison's lock, in its raw runs, or refuse; the kernel releases a killed process's."""
     with ExitStack() as stack:
         with reporting_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -246,15 +229,3 @@ def _describe_first_use(config: Config, gpus: Sequence[Gpu]) -> str:
     uses_onnxruntime = any(backend.engine == "ortmodule" for backend in config.backends.values())
     compiled = cuda_cache(os.environ, Path(sys.prefix)).exists()
     return describe_first_use(gpus) if uses_onnxruntime and not compiled else ""
-
-
-def _devices(gpus: Sequence[Gpu], ranks_per_node: int, nodes: NodePool | None) -> list[SampledDevice]:
-    """The GPUs of every rank, on this node and on the others; none on a CPU."""
-    devices: list[SampledDevice] = [GpuMeter(gpu.uuid) for gpu in gpus[:ranks_per_node]]
-    if nodes is not None and gpus:
-        devices += [
-            RemoteDevice(nodes, place, local_rank)
-            for place in range(len(nodes.members))
-            for local_rank in range(ranks_per_node)
-        ]
-    return devices

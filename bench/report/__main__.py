@@ -14,11 +14,7 @@ from bench.results.machines import list_machines
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a study's command, or render every results file; a damaged one stops no other.
-
-    Returns:
-        0, or 2 if a file could not be read.
-    """
+    """Run a study's command, or render every results file; 2 if one could not be read, else 0."""
     given = sys.argv[1:] if arguments is None else arguments
     if command := find_commands().get(" ".join(given[:1])):
         options, run = command.parser().parse_intermixed_args(given[1:]), command.run

@@ -45,10 +45,8 @@ class Rendered:
 def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered:
     """Write the report of every machine, and the pages over all machines.
 
-    Args:
-        results_dir: of all machines.
-        out_dir: for what is committed; what an earlier call left in a machine's folder there is removed.
-        rendered_dir: for the same with an index.html for each machine.
+    What an earlier call left in a machine's folder of `out_dir`, which is committed, is removed; in
+    `rendered_dir` each machine has an index.html, too.
     """
     answers = []
     names, machines = name_machines(results_dir), list_machines(results_dir)
@@ -91,10 +89,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     """Write everything about the results of a machine, or about the comparisons in any other folder.
 
     `index.html` and `index.md` over all comparisons with their figures, `summary.csv`, and the pages of other
-    studies. The same files give the same bytes.
-
-    Raises:
-        UserError: there is no results file in a folder that is no machine's.
+    studies. The same files give the same bytes. UserError if a folder that is no machine's holds no results.
     """
     machine = name_machine(folder) if is_machine(folder) else ""
     shown_first = (REPRODUCED, *OTHERS)
@@ -140,12 +135,10 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
 
 
 def _choose(page: StudyPage, report: Rendered) -> list[ReportedComparison]:
-    """The comparisons of a machine that a page is made of."""
     return [one for folder in page.folders for one in report.comparisons[folder]]
 
 
 def _write_pages_beside(folder: Path, out_dir: Path) -> tuple[list[Link], list[Path], list[str]]:
-    """Links to the pages of studies beside this machine's, all their files, and what was refused."""
     links: list[Link] = []
     files: list[Path] = []
     refused: list[str] = []

@@ -123,6 +123,5 @@ def suggest(
 
 
 def _resume(config: Config) -> str:
-    """The command that goes on with a comparison under these settings."""
     line = command_with(overrides_of(replace(config, resume=True), places=True), stacks.own())
     return re.sub("^python ", f"{this_python()} ", line)

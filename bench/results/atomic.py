@@ -24,11 +24,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def reporting_write_errors(csv: Path) -> Iterator[None]:
-    """Turn an OSError into a sentence that says what to do; `csv` keeps what it held before.
-
-    Raises:
-        CannotWriteResults: instead of OSError.
-    """
+    """Turn an OSError into CannotWriteResults, which says what to do; `csv` keeps what it held before."""
     try:
         yield
     except OSError as error:

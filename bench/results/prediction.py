@@ -39,12 +39,6 @@ def predict(
     Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast or FSDP2
     and live as activations do. Only DeepSpeed's own modes have 16-bit weights and gradients. Source of ZeRO's
     share: Rajbhandari et al. 2019, arXiv:1910.02054, section 5.
-
-    Args:
-        parameters: of the model, tied ones counted once.
-        trainable: how many of them are trained.
-        optimizer, sharding, world_size: of the backend.
-        device: cpu or cuda; what is offloaded from a GPU is not on it, but on a CPU it is.
     """
     divided = DIVIDED[sharding]
     if device == "cuda" and sharding in OFFLOADED:

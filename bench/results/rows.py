@@ -32,7 +32,6 @@ def rows_of_record(record: Record) -> list[dict[str, Any]]:
 
 
 def _block_row(record: Record, block: Block) -> dict[str, Any]:
-    """The row of one measured block: what its launch shares, and its own figures."""
     launch = _launch_cells(record)
     seconds = arithmetic.block_seconds(block.seconds)
     contamination = validity.find_contamination(block, record.cores_per_rank)
@@ -88,7 +87,6 @@ def _note(record: Record) -> str:
 
 
 def _phase_cells(record: Record) -> dict[str, Any]:
-    """Set-up, first step and warm-up, which stand in every row of the launch."""
     warm_up = record.warm_up
     cells: dict[str, Any] = {
         "import_s": max(record.import_seconds, default=None),
@@ -152,7 +150,6 @@ def _device_peak_mib(phase: Phase) -> float | None:
 
 
 def _launch_cells(record: Record) -> dict[str, Any]:
-    """A row of what all rows of a record share; its measurements are still blank."""
     work = record.workload
     row: dict[str, Any] = dict.fromkeys(COLUMNS)
     for source in (record, work):

@@ -237,7 +237,6 @@ class RunningStage:
         return ours
 
     def _failure(self, trouble: str) -> UserError:
-        """Return the error of this stage: the end of its log, then one sentence."""
         log = self.stage.log(self._env)
         tail = log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
         remedy = f"{self.stage.remedy}; the whole log is {log}"

@@ -114,7 +114,6 @@ def _probe(interpreter: str) -> tuple[str, str, list[str]] | None:
 
 
 def _run(variables: dict[str, str], *command: str, remedy: str) -> str:
-    """What a command prints; a UserError with the end of its complaints if it fails."""
     done = subprocess.run(
         command,
         cwd=ROOT,

@@ -34,16 +34,12 @@ PRINT_DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.s
 
 
 def translate(listing: str, environ: Mapping[str, str], default_index: str) -> dict[str, str]:
-    """Return the variables for uv that say what pip's settings say.
+    """Return the variables for uv that say what `pip config list` printed of pip's settings.
 
     Of a version that several indexes have, pip takes the best wheel and uv looks into the first index only,
     its default one being the last. So pip's own index, which has the wheels of all platforms, is put first.
-
-    Args:
-        listing: what `pip config list` printed, such as `global.index-url='https://…'`. What stands later
-            counts more: first the files, then the variables of the environment (`:env:`).
-        environ: a variable of uv that stands here already is left as it is.
-        default_index: address of the index that pip takes where no setting names one.
+    What stands later counts more: first the files, then the variables of the environment (`:env:`); one of uv
+    that stands in `environ` already is left as it is.
     """
     variables = dict(LIKE_PIP)
     for section in ("global", "install", ":env:"):

@@ -162,7 +162,6 @@ def divide_peak(blocks: BackendBlocks) -> MemoryParts | None:
 
 
 def _geometric_mean(launches: Sequence[Floats]) -> float:
-    """The geometric mean over launches of each launch's midmean, from logarithms."""
     return math.exp(launch_midmeans(launches).mean())
 
 

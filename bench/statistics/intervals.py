@@ -61,17 +61,12 @@ class Amount:
 
 
 def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = False) -> Speedup:
-    """The speed-up with its interval from the log ratios of one or more launches.
+    """The speed-up with its interval from the log ratios of one or more launches, of shape (rounds,) each.
 
-    The ratio is the geometric mean over launches of each launch's `midmean`. Launches are the
-    independent sample, blocks within one are not, so the 95 % interval is Student's t over the
-    launches' midmeans with launches - 1 degrees of freedom. One launch alone gets a t-interval over
-    its rounds, and says so; one round gets none.
-
-    Args:
-        launches: log ratios of samples/s, an array of shape (rounds,) per launch, none of them empty.
-        stopped_by_width: whether `measure.until` chose the number of launches. To look until the interval is
-            narrow favours samples that scatter too little, so it gets a larger quantile.
+    The ratio is the geometric mean over launches of each launch's `midmean`. Launches are the independent
+    sample, blocks within one are not, so the 95 % interval is Student's t over the launches' midmeans. One
+    launch alone gets a t-interval over its rounds, and says so. Who looks until the interval is narrow
+    favours samples that scatter too little: `stopped_by_width` gets a larger quantile.
     """
     middles, rounds = launch_midmeans(launches), sum(map(len, launches))
     several = len(middles) > 1
@@ -89,11 +84,8 @@ def half_interval(sample: Floats, stopped_by_width: bool = False) -> float:
 def mean_with_interval(sample: Floats, *, among: int = 1, confidence: float = CONFIDENCE) -> Amount:
     """The mean, by Student's t; without an interval for fewer than two values.
 
-    Args:
-        sample: independent values, of shape (values,).
-        among: of how many intervals this is one: with Bonferroni's correction all of them together hold
-            with 95 %. Source: O. J. Dunn, Journal of the American Statistical Association 56 (1961), 52-64.
-        confidence: of the interval.
+    With Bonferroni's correction `among` so many intervals all of them together hold with that confidence
+    (O. J. Dunn, Journal of the American Statistical Association 56 (1961), 52-64).
     """
     if len(sample) < 2:
         return Amount(value=float(sample.mean()), half=None)
@@ -128,16 +120,10 @@ def speedup_across_runs(
 ) -> Speedup | None:
     """Ratio of `new` over `base`, logs from two files that were not measured together.
 
-    Welch's interval over the launches' midmeans of either side: nothing is paired. A side with one
-    launch has no variance, so there is no interval. None if either side is empty.
-    Source: B. L. Welch, Biometrika 34 (1947), 28-35.
-
-    Args:
-        base: logs of samples/s, or of speed-ups, an array of shape (rounds,) per launch.
-        new: logs of the other file.
-        stopped_by_width: as in `speedup_of_launches`, for either side.
-        between: the variance of one host's logs among those of its kind, and its degrees of freedom, where
-            the sides were measured on two hosts.
+    Welch's interval over the launches' midmeans of either side (Biometrika 34 (1947), 28-35): nothing is
+    paired. A side with one launch has no variance, so there is no interval. None if either side is empty.
+    `between` is the variance of one host's logs among those of its kind, and its degrees of freedom, if the
+    hosts are two.
     """
     if not base or not new:
         return None
@@ -154,14 +140,8 @@ def combine_samples(
 ) -> Speedup:
     """The weighted sum of the means of independent samples of logs, as a ratio with its 95 % interval.
 
-    Welch and Satterthwaite's degrees of freedom, as in `speedup_across_runs`. A sample of one value has no
-    variance, so there is no interval.
-    Source: F. E. Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
-
-    Args:
-        samples: a weight and the values, an array of shape (launches,), for each.
-        stopped_by_width: as in `speedup_of_launches`.
-        between: a variance that comes on top of that of the samples, and its degrees of freedom.
+    Welch and Satterthwaite's degrees of freedom (Biometrics Bulletin 2 (1946), 110-114). A sample of one
+    value has no variance, so there is no interval. `between` comes on top of the samples' variance.
     """
     centre = sum(weight * float(values.mean()) for weight, values in samples)
     fewest = min(len(values) for _, values in samples)
@@ -212,7 +192,6 @@ def t_quantile(freedom: float, stopped_by_width: bool = False) -> float:
 
 
 def _student(freedom: float, probability: float) -> float:
-    """The quantile of Student's t."""
     # imported here, since this takes longer than all that `make compare` does where nothing has changed
     from scipy.special import stdtrit  # scipy.stats has the same and takes 1 s
 

@@ -162,7 +162,6 @@ def _with_speedup(
     base: tuple[BackendBlocks, BackendSummary] | None,
     reference: str,
 ) -> BackendSummary:
-    """Add the speed-up over the reference, or the reason why there is none."""
     if summary.status != "ok":
         return summary
     if base is None:
@@ -228,7 +227,6 @@ def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummar
 
 
 def _is_checked(summary: BackendSummary) -> bool:
-    """Whether a backend is ok and its losses were compared with the reference's."""
     return summary.status == "ok" and (summary.is_reference or summary.loss_difference is not None)
 
 

@@ -30,6 +30,12 @@ def at_largest_batch(rows: pd.DataFrame) -> bool:
     return "max" in set(rows["batch_rule"])
 
 
+def left_alone(rows: pd.DataFrame) -> list[str]:
+    """Threads and allocator, as far as nothing held them, in words: speed-ups are no results then."""
+    free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
+    return ["threads not held"] * bool(free) + ["system allocator"] * ("system" in set(rows["allocator"]))
+
+
 def model_label(model: str, size: str, layers: Any, published_layers: Any) -> str:
     """A model's name, and what was left out: `bert-large, mini` or `bert-large, 6 of 24 layers`.
 

@@ -177,7 +177,6 @@ class ForkedRank:
 
 
 def _be_rank(work: Callable[[], object], *, agent: int, orders: socket.socket) -> NoReturn:
-    """Wait for the variables, and work."""
     try:
         os.setsid()
         die_with(agent)

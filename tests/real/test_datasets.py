@@ -24,10 +24,10 @@ from bench.config.data import Data
 from bench.errors import UserError
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.cpu import cpu_seconds
+from bench.plugins.hf import preparation
+from bench.plugins.hf.feed import Batches, Loader
 from bench.worker.rank.error_words import in_a_line, status_of
-from bench.worker.workload import preparation
 from bench.worker.workload.feeds import make
-from bench.worker.workload.loader import Batches, Loader
 from bench.worker.workload.order import Draw, Order
 from bench.worker.workload.tasks import IGNORED, Arrays, hidden
 from tests.support import local_data

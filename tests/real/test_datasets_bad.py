@@ -347,6 +347,6 @@ def test_a_cache_that_cannot_be_written_to_is_not_the_data_s_fault(tmp_path: Pat
 CACHE = """
 import sys
 from bench.config.data import Data
-from bench.worker.workload.preparation import _source
+from bench.plugins.hf.preparation import _source
 _source.load(Data(name="hf", path=sys.argv[1] + "/data"), "key")
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.config.compose import compose
-from bench.doctor.probe import LOAD_TORCH, ask_torch
+from bench.plugins.doctor.probe import LOAD_TORCH, ask_torch
 from bench.setup import recipes, stacks
 from bench.setup.choice import choice_file
 from tests.support.fake_programs import write_nvidia_smi, write_program
@@ -29,7 +29,7 @@ def copy_code(folder: Path) -> Path:
 
 def doctor_here(path: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "bench.doctor"],
+        [sys.executable, "-m", "bench.plugins.doctor"],
         cwd=ROOT,
         env={"PATH": path, "COLUMNS": "1000", **variables},
         capture_output=True,
@@ -132,7 +132,7 @@ def test_gpus_are_seen_before_anything_is_installed(tmp_path: Path) -> None:
     python = copy_code(tmp_path)
     write_nvidia_smi(tmp_path / "bin", "NVIDIA H100 9.0", "NVIDIA H100 9.0", driver="535.1.1")
     done = subprocess.run(
-        [python, "-S", "-m", "bench.doctor", "--stack", "ort"],
+        [python, "-S", "-m", "bench.plugins.doctor", "--stack", "ort"],
         cwd=tmp_path,
         env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "COLUMNS": "1000"},
         capture_output=True,

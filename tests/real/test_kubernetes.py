@@ -58,4 +58,4 @@ def test_make_takes_the_stack_of_the_image_unless_another_is_typed(stack: str) -
     command = ["make", "--dry-run", "--no-print-directory", "doctor"]
     for typed, taken in (([], stack), (["STACK=ort"], "ort"), (["STACK=modern"], "modern")):
         shown = subprocess.check_output([*command, *typed], cwd=ROOT, env=variables, text=True)
-        assert shown.endswith(f"-m bench.doctor --stack {taken}\n")
+        assert shown.endswith(f"-m bench.plugins.doctor --stack {taken}\n")

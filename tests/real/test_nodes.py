@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.cluster.rendezvous import Port
 from bench.config.compose import compose
 from bench.measure.comparison import Comparison
+from bench.plugins.cluster.rendezvous import Port
 from bench.results import csv_files
 from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
@@ -51,7 +51,9 @@ class Two:
         self.started: list[subprocess.Popen[str]] = []
 
     def node(self, *arguments: str, secret: str = SECRET) -> "subprocess.Popen[str]":
-        return self._start(1, secret, *self.run, "bench.cluster.node_agent", self.endpoint, *arguments)
+        return self._start(
+            1, secret, *self.run, "bench.plugins.cluster.node_agent", self.endpoint, *arguments
+        )
 
     def coordinator(self, *overrides: str) -> "subprocess.Popen[str]":
         nodes = ("device.nnodes=2", f"device.rdzv_endpoint={self.endpoint}")
@@ -190,6 +192,8 @@ def test_the_command_lines_refuse_in_a_sentence(tmp_path: Path) -> None:
             f"The coordinator at {two.endpoint} has another BENCH_SECRET; set the same on all nodes."
         )
         assert not (tmp_path / "results").exists() or not list((tmp_path / "results").glob("*.csv"))
-        done = run_python("-m", "bench.cluster.node_agent", "nowhere", variables={"BENCH_SECRET": SECRET})
+        done = run_python(
+            "-m", "bench.plugins.cluster.node_agent", "nowhere", variables={"BENCH_SECRET": SECRET}
+        )
         assert (done.returncode, done.stderr.count("Traceback")) == (2, 0)
         assert "nowhere is not HOST:PORT" in done.stderr

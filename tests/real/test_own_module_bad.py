@@ -12,8 +12,8 @@ from tests.support.configs import a_model
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from bench.plugins.own_module.inspection import inspect_module  # noqa: E402 - it needs both
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
-from bench.worker.workload.inspections import inspect_module  # noqa: E402 - it needs both
 
 GOOD = """
 import torch

@@ -969,7 +969,7 @@ def test_a_python_3_8_that_is_at_hand_starts_it() -> None:
     for arguments, status, text in (
         (["-m", "bench.setup", "--help"], 0, "--device"),
         (["-m", "bench.setup.bundle", "--help"], 0, "--piece-mib"),
-        (["-m", "bench.doctor"], 1, "Python 3.8 is too old for the doctor, which needs 3.10"),
+        (["-m", "bench.plugins.doctor"], 1, "Python 3.8 is too old for the doctor, which needs 3.10"),
     ):
         done = subprocess.run([str(asked), *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stderr

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
-from bench.config.track import LIBRARIES, Mlflow, Tensorboard, Track, Wandb
+from bench.config.track import Mlflow, Tensorboard, Track, Wandb
 from bench.measure import comparison as measuring
+from bench.plugins.tracking.track import LIBRARIES, track
 from bench.results import csv_files
-from bench.tracking.track import track
 from tests.support.configs import a_config
 from tests.support.factories import comparison, failed
 from tests.support.processes import gone
@@ -120,7 +120,7 @@ def test_a_server_that_is_not_there_is_one_sentence_and_stops_no_other_tracker(r
     assert "\n" not in sentence
     assert sentence.endswith(
         f"which are kept in {results}; put it right and run "
-        f"`python -m bench.tracking {shlex.quote(str(results))}` "
+        f"`python -m bench.plugins.tracking {shlex.quote(str(results))}` "
         "with the same track=…, which measures nothing."
     )
 
@@ -130,12 +130,12 @@ BOTH = {"mlflow": Mlflow(uri=None, experiment="e"), "wandb": Wandb(mode="offline
 
 @pytest.fixture
 def run_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Has code run in place of `python -m bench.tracking`."""
+    """Has code run in place of `python -m bench.plugins.tracking`."""
 
     def replace(code: str) -> None:
         script = tmp_path / "tracker.py"
         script.write_text("import pathlib, sys, time, os\n" + textwrap.dedent(code))
-        monkeypatch.setattr("bench.tracking.track.COMMAND", [sys.executable, str(script)])
+        monkeypatch.setattr("bench.plugins.tracking.track.COMMAND", [sys.executable, str(script)])
 
     return replace
 

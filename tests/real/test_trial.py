@@ -14,8 +14,9 @@ import transformers
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import LaunchFailed, UserError
+from bench.plugins.hf.inspection import inspect_dataset
 from bench.worker.workload import model as models
-from bench.worker.workload.inspections import inspect_dataset, inspect_model
+from bench.worker.workload.inspections import inspect_model
 from tests.support import local_data
 from tests.support.configs import a_model
 

@@ -90,23 +90,24 @@ def test_another_schema_version_is_named(saved: Path) -> None:
     assert f"has schema version 99, this harness reads {SCHEMA_VERSION}" in refused(saved)
 
 
-CONTENTS: dict[str, Callable[[str], str | bytes]] = {
-    "byte order mark": lambda text: "\ufeff" + text,
-    "semicolons": lambda text: text.replace(",", ";"),
-    "UTF-16": lambda text: text.encode("utf-16"),
-    "joined": lambda text: text + text,
-    "joined at once": lambda text: text.partition("\n")[0] + "\n" + text,
-    "joined without header": lambda text: text + text.partition("\n")[2],
-    "conflict": lambda text: text + "<<<<<<< HEAD\n",
+CONTENTS: dict[str, tuple[Callable[[str], str | bytes], str]] = {
+    "byte order mark": (lambda text: "\ufeff" + text, "open only a copy in a spreadsheet"),
+    "semicolons": (lambda text: text.replace(",", ";"), "a spreadsheet has saved it without commas"),
+    "UTF-16": (lambda text: text.encode("utf-16"), "a spreadsheet has saved it"),
+    "joined": (lambda text: text + text, "it is two files joined"),
+    "joined at once": (lambda text: text.partition("\n")[0] + "\n" + text, "it is two files joined"),
+    "joined without header": (lambda text: text + text.partition("\n")[2], "give joined files as two"),
+    "conflict": (lambda text: text + "<<<<<<< HEAD\n", "keep a side by `git checkout --ours`"),
 }
-"""What other programs make of a results file."""
+"""What other programs make of a results file, and what is said of it."""
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_what_another_program_made_of_a_file_is_refused(saved: Path, name: str) -> None:
-    content = CONTENTS[name](saved.read_text(encoding="utf-8"))
+def test_what_another_program_made_of_a_file_is_refused_and_named(saved: Path, name: str) -> None:
+    change, words = CONTENTS[name]
+    content = change(saved.read_text(encoding="utf-8"))
     saved.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert refused(saved)
+    assert words in refused(saved)
 
 
 @pytest.mark.parametrize("changed", ['""host"":""there""', '""threads"":2', '""numpy"":""2.2.7""'])

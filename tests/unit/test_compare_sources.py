@@ -79,7 +79,8 @@ def test_results_of_which_no_two_belong_together_are_one_sentence(
     assert output.out == ""
     assert output.err.endswith(
         "have no file of the same machine, folder and name; "
-        "choose folders of one machine and study, or name two files: python -m bench.compare BASE NEW.\n"
+        "choose folders of one machine and study, or name two files: "
+        "python -m bench.compare BASE NEW.\n"
     )
 
 

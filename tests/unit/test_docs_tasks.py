@@ -2,7 +2,8 @@
 
 import re
 
-from bench.config.choices import PREPARED, TASKS
+from bench.config.choices import TASKS
+from bench.plugins.hf.check import PREPARED
 from bench.setup.checkout import ROOT
 from bench.worker.workload import tasks
 

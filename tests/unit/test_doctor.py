@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.doctor import probe
-from bench.doctor.judge import NEVER_SET_UP, BackendSeen, Diagnosis, MachineSeen, StackSeen, judge
 from bench.errors import UserError
+from bench.plugins.doctor import probe
+from bench.plugins.doctor.judge import NEVER_SET_UP, BackendSeen, Diagnosis, MachineSeen, StackSeen, judge
 from bench.setup.nvidia_smi import ListedGpu
 
 TORCH = {"python": "3.11.7", "torch": "2.6.0+cu124", "cuda_build": "12.4", "cuda": True}

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.hosts import (
+from bench.compare.kinds import (
     HostSpread,
     SameComparison,
     group_by_comparison,

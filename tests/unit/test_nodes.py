@@ -14,10 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.cluster import node_agent as node_program
-from bench.cluster.messages import NODE_REQUESTS, Answered, DescribeEnvironment, SampleGpu, ShowLine
-from bench.cluster.node_pool import NodePool, RemoteDevice
-from bench.cluster.rendezvous import Port, Rendezvous, gloo_interface, shared_secret, token
 from bench.config.compose import compose
 from bench.config.device import Device
 from bench.config.identity import config_hash, measured_settings
@@ -28,6 +24,10 @@ from bench.launch.channel import Channel, Listener, Message, Refused, dial, intr
 from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
 from bench.measure.plan.preflight import check_machine
+from bench.plugins.cluster import node_agent as node_program
+from bench.plugins.cluster.messages import NODE_REQUESTS, Answered, DescribeEnvironment, SampleGpu, ShowLine
+from bench.plugins.cluster.node_pool import NodePool, RemoteDevice
+from bench.plugins.cluster.rendezvous import Port, Rendezvous, gloo_interface, shared_secret, token
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once
@@ -235,7 +235,7 @@ def test_a_node_that_starts_before_the_coordinator_serves_once_and_ends(
 
 
 class FakeProgram:
-    """Stands for `bench.cluster.node_agent` on another machine: answers with what it was given."""
+    """Stands for `bench.plugins.cluster.node_agent` on another machine: answers with what it was given."""
 
     def __init__(self, listener_address: str, answers: dict[type, Any], **greeting: Any) -> None:
         self.asked: list[Any] = []
@@ -357,7 +357,7 @@ def test_without_a_node_that_was_lost_launches_are_skipped(nodes: NodePool) -> N
 
 
 def test_a_node_that_does_not_answer_counts_as_lost(nodes: NodePool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.cluster.remote_ranks.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("bench.plugins.cluster.remote_ranks.ANSWER_SECONDS", 0.1)
     a_program(nodes, answers={SampleGpu: lambda _: time.sleep(1)}, gpus=["GPU-1"])
     nodes.gather()
     device = RemoteDevice(nodes, 0, 0)

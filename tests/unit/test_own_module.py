@@ -11,9 +11,9 @@ import pytest
 from bench.config.choices import BEST_ATTENTION
 from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
-from bench.config.module_file import find_file, hash_code, keep_bytecode_of
 from bench.errors import UserError
 from bench.measure.plan.resolve import resolve
+from bench.plugins.own_module.file import find_file, hash_code, keep_bytecode_of
 
 pytestmark = pytest.mark.once
 
@@ -169,7 +169,6 @@ MINE = "model.module=net.py:Net"
         (f"{MINE} data=python_docs", "read the data in example_batch"),
         (f"{MINE} data=hf", "leave data out, and read the data in example_batch"),
         (f"{MINE} data.lengths=full", "data.lengths=full has no effect"),
-        (f"{MINE} measure=converge", "has none; leave measure=converge out"),
         (f"{MINE} attention=sdpa", "computes its attention itself"),
         (f"{MINE} backend=[pytorch,pytorch_sdpa]", "backends.pytorch_sdpa cannot set"),
     ],

@@ -6,17 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.config import python_docs
 from bench.config.compose import compose
 from bench.config.data import Data
-from bench.config.python_docs import FIRST_ID, MASK_ID, VOCABULARY
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
 from bench.measure.plan.resolve import resolve
-from bench.worker.workload.order import Order
-from bench.worker.workload.tasks import IGNORED, Arrays, Integers
-from bench.worker.workload.text_windows import (
+from bench.plugins.python_docs import text as python_docs
+from bench.plugins.python_docs.text import FIRST_ID, MASK_ID, VOCABULARY
+from bench.plugins.python_docs.windows import (
     HELD_OUT_WINDOWS,
     count_predicted,
     cut,
@@ -25,6 +23,8 @@ from bench.worker.workload.text_windows import (
     make_batch,
     training_batches,
 )
+from bench.worker.workload.order import Order
+from bench.worker.workload.tasks import IGNORED, Arrays, Integers
 from tests.support.configs import a_config
 
 SEQ_LEN = 64

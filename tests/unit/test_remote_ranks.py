@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from bench.cluster import node_agent as node_program
-from bench.cluster.messages import StartRanks
-from bench.cluster.remote_ranks import RemoteNode, RemoteRanks
-from bench.cluster.rendezvous import Rendezvous
 from bench.errors import LaunchFailed
 from bench.launch.channel import Channel
 from bench.measure.comparison import Comparison
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import PARITY, Launch
+from bench.plugins.cluster import node_agent as node_program
+from bench.plugins.cluster.messages import StartRanks
+from bench.plugins.cluster.remote_ranks import RemoteNode, RemoteRanks
+from bench.plugins.cluster.rendezvous import Rendezvous
 from tests.support.configs import a_config
 
 pytestmark = pytest.mark.once

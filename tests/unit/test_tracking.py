@@ -13,14 +13,13 @@ from bench.config.identity import config_hash
 from bench.config.naming import file_stem
 from bench.config.track import Mlflow, Tensorboard, Track, Wandb
 from bench.errors import UserError
-from bench.measure.plan import preflight
+from bench.plugins.tracking.__main__ import main
+from bench.plugins.tracking.content import TrackedComparison, content_of
+from bench.plugins.tracking.track import check, settings_of
 from bench.report.content.collection import read_comparison
 from bench.results import csv_files
 from bench.results.records import Record
 from bench.setup import stacks
-from bench.tracking.__main__ import main
-from bench.tracking.content import TrackedComparison, content_of
-from bench.tracking.track import settings_of
 from tests.support.configs import a_config
 from tests.support.factories import comparison, failed, two_backends
 from tests.support.result_files import write_records
@@ -75,14 +74,14 @@ def test_a_missing_library_is_refused_with_the_command_that_installs_it(
     here = stacks.Installed("python", Path("env"), "3.11.7", packages)
     monkeypatch.setattr(stacks, "installed_here", lambda: here)
     with pytest.raises(UserError) as refused:
-        preflight.check_trackers(config)
+        check(config)
     assert str(refused.value) == (
         f"track=tensorboard needs tensorboard, which is not installed; run `{sys.executable} -m pip install "
         "'.[tensorboard]' -c requirements/ort-cpu.txt`, which leaves all that is measured as it is, or "
         "leave it out."
     )
     packages["tensorboard"] = "2.19.0"
-    preflight.check_trackers(config)
+    check(config)
 
 
 def chosen(folder: Path) -> Track:
@@ -102,8 +101,14 @@ def test_the_overrides_of_chosen_trackers_choose_the_same_again(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["track=mlflow"], "Nothing to log; write python -m bench.tracking results/….csv track=mlflow."),
-        (["a.csv"], "No tracker is chosen; write python -m bench.tracking results/….csv track=mlflow."),
+        (
+            ["track=mlflow"],
+            "Nothing to log; write python -m bench.plugins.tracking results/….csv track=mlflow.",
+        ),
+        (
+            ["a.csv"],
+            "No tracker is chosen; write python -m bench.plugins.tracking results/….csv track=mlflow.",
+        ),
     ],
 )
 def test_the_command_wants_files_and_trackers(

@@ -187,7 +187,6 @@ def _check_loader(valid: ColumnArrays) -> Warnings:
 
 
 def _check_cpu(valid: ColumnArrays) -> Warnings:
-    """Heat, and a clock that changed."""
     hot = int((valid["cpu_throttles"] > 0).sum())
     if hot:
         seen = f"the processor slowed down for heat in {hot} of {len(valid)} blocks"
@@ -204,13 +203,11 @@ def _check_cpu(valid: ColumnArrays) -> Warnings:
 
 
 def _count_slow_clocks(clocks: Floats) -> int:
-    """Blocks whose clock was well below the median."""
     known = clocks[~np.isnan(clocks)]
     return int((known < (1 - CLOCK_DROP) * np.median(known)).sum()) if known.size else 0
 
 
 def _check_gpu(valid: ColumnArrays) -> Warnings:
-    """A clock held back or changed, and other users of the GPU."""
     cells = valid["gpu_throttled_by"]
     reasons = sorted({word for cell in cells for word in cell.split(", ") if word})
     if reasons:

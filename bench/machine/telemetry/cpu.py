@@ -91,7 +91,6 @@ def throttle_count(cores: Collection[int], cpus: Path = CPUS) -> int | None:
 
 
 def _read_of_each(cores: Collection[int], cpus: Path, place: str) -> list[int]:
-    """Read a number in sysfs of every core; none if one of them has none."""
     try:
         return [int((cpus / f"cpu{core}" / place).read_text(encoding="ascii")) for core in cores]
     except (OSError, ValueError):

@@ -65,7 +65,6 @@ def limit_to_available(sharers: int) -> float:
 
 
 def _read_status(status: Path) -> dict[str, int]:
-    """The sizes in a /proc/…/status, in bytes."""
     sizes = re.findall(r"^(\w+):\s*(\d+) kB$", status.read_text(), re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in sizes}
 

@@ -116,7 +116,6 @@ def own_processes() -> set[int]:
 
 
 def _is_elsewhere(pid: int, cores: Collection[int]) -> bool:
-    """Whether it may not run on any of these cores."""
     try:
         return not os.sched_getaffinity(pid) & set(cores)
     except OSError:  # it has ended

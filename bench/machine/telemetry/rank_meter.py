@@ -67,7 +67,6 @@ class RankMeter:
         return (self.device.sample(),) if self.device.is_read else ()
 
     def _time_of_others(self) -> tuple[float | None, float | None]:
-        """Seconds that other processes had of this rank's cores, and that the hypervisor took."""
         now, own = core_time(self.cores), cpu_seconds()
         before = self._core_time
         if now is None or before is None:
@@ -78,5 +77,4 @@ class RankMeter:
 
 
 def _difference(now: Any, before: Any) -> Any:
-    """What a counter has grown by; None if it could not be read."""
     return None if now is None or before is None else now - before

@@ -111,9 +111,8 @@ class BlockTimer:
     def rehearse(self, group: Group, steps: int) -> None:
         """All that needs memory in a launch, without a record; `steps` single steps stand for its blocks.
 
-        Raises:
-            LaunchFailed: the group failed; status `oom`, too, if it went on only by freeing cached memory
-                in the middle of steps, which takes time.
+        `oom`, too, if the group went on only by freeing cached memory in the middle of steps, which takes
+        time.
         """
         self.take_first_step(group)
         blocks = [self._time_warm_up(group, steps=1)]
@@ -145,8 +144,7 @@ class BlockTimer:
     ) -> None:
         """Time one block; a contaminated one stays on record and is measured again, within the cap.
 
-        Raises:
-            LaunchFailed: a loss is not finite, or the group failed.
+        LaunchFailed if a loss is not finite, or the group failed.
         """
         untimed = self._untimed_steps(self.ledger.records[launch.number, name].warm_up[-1])
         for attempt in itertools.count(1):
@@ -217,12 +215,10 @@ class BlockTimer:
         return answers
 
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:
-        """What a `Phase` holds: every rank's figures, and the devices' samples."""
         by_rank = {name: tuple(getattr(answer, name) for answer in answers) for name in MEASURED_PER_RANK}
         return by_rank | {"samples": self.sampler.take()} | self.memory.of_others
 
     def _absent(self, answers: Sequence[PhaseFigures]) -> dict[str, str]:
-        """Why a figure of the phase is missing, by its name, whichever rank or device could not have it."""
         absent = self.sampler.absent()
         for answer in answers:
             absent |= answer.absent

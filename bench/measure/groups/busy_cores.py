@@ -40,7 +40,6 @@ class QuietCores:
             )
 
     def _find_competitors(self) -> str | None:
-        """Scan for a second: who takes the cores in words; None if they are quiet."""
         seen = self.scan(SCAN_SECONDS)
         if seen.taken_seconds is None or seen.taken_seconds <= allowed_seconds(
             SCAN_SECONDS * self.cores, self.cores
@@ -58,12 +57,7 @@ def largest_competitors(competitors: Iterable[Competitor]) -> list[Competitor]:
 
 
 def describe_repeats(records: Mapping[str, Record], competitors: Iterable[Competitor]) -> list[str]:
-    """What was measured again in a launch, and why: for all backends together where others disturbed them.
-
-    Args:
-        records: of the launch, by backend.
-        competitors: the processes that were at work just after blocks that others spoiled.
-    """
+    """What was measured again in a launch, and why: for all backends together where others disturbed them."""
     lines, by_others, lost = [], 0, sum(map(lost_rounds, records.values()))
     for name, record in records.items():
         again = _contaminations(record, repeated=True)

@@ -4,14 +4,12 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from bench.cluster.node_pool import NodePool
-from bench.cluster.remote_ranks import nodes_of_group
 from bench.config.training import Precision
 from bench.errors import LaunchFailed
-from bench.launch.group import Group, Nodes
+from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
-from bench.measure.plan.cores import core_shares
 from bench.measure.plan.plans import PARITY, ComparisonPlan, Launch
 from bench.results.records import LaunchStage
 
@@ -22,7 +20,7 @@ class GroupStarter:
 
     plan: ComparisonPlan
     start_group: Callable[..., Group] = Group  # `Group`; tests give their own
-    nodes: NodePool | None = None  # the other nodes; None if there are none
+    nodes: Any = None  # the other ones, a `bench.plugins.cluster.node_pool.NodePool`; None if there are none
     # of timed launches by backend, in samples per rank, as a search has found them; else the configured one
     micro_batches: dict[str, int] = field(default_factory=dict)
 
@@ -31,12 +29,7 @@ class GroupStarter:
         return self.start_spec(self.spec(name, launch), self.plan.output.folder_of(name, launch))
 
     def start_spec(self, spec: WorkerSpec, folder: Path) -> Group:
-        """Start a group from its spec, its files in `folder`.
-
-        Raises:
-            LaunchFailed: there is no process, no socket or no room for the temporary folder; another node is
-                missing, or could not start its part.
-        """
+        """Start a group from its spec, its files in `folder`; LaunchFailed if anything is missing for it."""
         backend, config = self.plan.backends[spec.backend], self.plan.config
         try:
             return self.start_group(
@@ -46,7 +39,7 @@ class GroupStarter:
                 variables=backend.variables_of(spec),
                 interpreter=backend.installed.interpreter,
                 timeout_s=config.measure.timeout_s,
-                nodes=self._nodes(spec),
+                nodes=self.nodes and self.nodes.of_group(spec, backend.settings_of(spec), backend.stack),
             )
         except OSError as error:
             raise LaunchFailed("crashed", f"{type(error).__name__}: {error}") from error
@@ -71,24 +64,3 @@ class GroupStarter:
             micro_batch=self.micro_batches.get(name, spec.micro_batch),
             seed=spec.seed + apart * launch.number,
         )
-
-    def _nodes(self, spec: WorkerSpec) -> Nodes | None:
-        """The other nodes start the same, on their own cores and devices; None if there are none."""
-        if self.nodes is None:
-            return None
-        self.nodes.require()
-        backend = self.plan.backends[spec.backend]
-        ranks_per_node = self.plan.config.device.ranks_per_node
-        specs = []
-        for node in self.nodes.members:
-            cores = core_shares(
-                node.greeting.cores,
-                world_size=ranks_per_node,
-                threads=spec.threads,
-                held=spec.holds_threads,
-                near=node.greeting.near_cores if spec.device_uuids else (),
-            )
-            uuids = tuple(node.greeting.gpus) if spec.device_uuids else ()
-            specs.append((node, dataclasses.replace(spec, cores=tuple(cores), device_uuids=uuids)))
-        settings = backend.settings_of(spec)
-        return nodes_of_group(specs, settings=settings, stack=backend.stack, ranks_per_node=ranks_per_node)

@@ -17,14 +17,8 @@ def core_shares(
 ) -> list[tuple[int, ...]]:
     """Each rank's own cores: `threads` neighbours each, in the order of the ranks; all if not `held`.
 
-    Args:
-        world_size: ranks on this machine.
-        held: whether ranks keep to cores of their own.
-        shared: ranks may take turns on a core.
-        near: by rank, the cores next to its GPU, which it gets while there are any.
-
-    Raises:
-        ValueError: there are not enough (the configuration is checked before).
+    By rank, a GPU's `near` cores go to it while there are any; `shared` ones may serve several ranks in
+    turns.
     """
     if shared:
         cores = [*cores] * -(-world_size * threads // len(cores))

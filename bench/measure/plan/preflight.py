@@ -14,7 +14,6 @@ from bench.config import layers, sizes
 from bench.config.choices import DEEPSPEED, SIXTEEN_BITS
 from bench.config.model import ALL
 from bench.config.schema import Config
-from bench.config.track import LIBRARIES
 from bench.errors import UserError
 from bench.machine.gpus import check_undivided, short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
@@ -26,7 +25,7 @@ from bench.setup.choice import recorded_choice
 from bench.setup.nvidia_smi import runs_on
 from bench.setup.recipes import MKL_LIBRARY, STACKS
 from bench.setup.stage import cpu_file, instruction_sets
-from bench.study import find_studies
+from bench.study import find_studies, load_plugin
 
 TOKEN_BYTES = 3 * 8  # bytes of a token on the host: its id, its place in the mask and its label, 64 bits each
 SCORED = ("causal-lm", "masked-lm", "speech-recognition", "translation")
@@ -45,7 +44,8 @@ def check_and_name(config: Config) -> str:
     check_packages(config)
     print_other_versions(config)
     print_removed_variables(os.environ)
-    check_trackers(config)
+    if config.track.names:
+        load_plugin("tracking.track").check(config)
     check_blas(config)
     check_folders(config)
     config.without_gradient = [*check_model(config), *check_dataset(config), *check_module(config)]
@@ -254,21 +254,6 @@ def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
         )
 
 
-def check_trackers(config: Config) -> None:
-    """Refuse trackers whose libraries are not installed, without importing any."""
-    installed = {name.lower() for name in stacks.installed_here().packages}
-    for name in config.track.names:
-        for package in LIBRARIES[name]:
-            if package in installed:
-                continue
-            pins = f"requirements/{_extra(config, stacks.own())}.txt"
-            raise UserError(
-                f"track={name} needs {package}, which is not installed",
-                f"run `{sys.executable} -m pip install '.[{name}]' -c {pins}`, which leaves all that is "
-                "measured as it is, or leave it out",
-            )
-
-
 def check_blas(config: Config) -> None:
     """Refuse device.blas=full where it changes nothing, or where its library has not been built."""
     if config.device.blas != "full":
@@ -317,10 +302,10 @@ def _make(stack: str, options: str = "") -> str:
 
 
 def _install(config: Config, stack: str) -> str:
-    return f"`pip install '.[{_extra(config, stack)}]'`"
+    return f"`pip install '.[{extra_of(config, stack)}]'`"
 
 
-def _extra(config: Config, stack: str) -> str:
+def extra_of(config: Config, stack: str) -> str:
     """The stack's packages in pyproject.toml, and its file in requirements/."""
     on_gpus = "ort-gpu" if config.device.type == "cuda" else "ort-cpu"
     return on_gpus if stack == "ort" else stack

@@ -5,9 +5,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from bench.config import identity, layers, own, python_docs, sizes
+from bench.config import identity, layers, own, sizes
 from bench.config.choices import BEST_ATTENTION, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
-from bench.config.data import Data
+from bench.config.data import SYNTHETIC
 from bench.config.differences import overrides_of
 from bench.config.engine_options import format_engine_options
 from bench.config.model import Model
@@ -19,6 +19,7 @@ from bench.machine.gpus import Gpu, short_name
 from bench.measure.plan.plans import ComparisonPlan, Output, ResolvedBackend, Tolerances
 from bench.results.records import NOT_TIMED, LaunchStage, Record, Workload
 from bench.setup import stacks
+from bench.study import load_plugin
 
 GRADIENT_TOLERANCE = {"fp32": 0.01, "tf32": 0.02, "fp16": 0.03, "bf16": 0.1}
 """By precision: how far the norm of a step's gradient may differ from the reference's, relative to it.
@@ -176,6 +177,8 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
     """What a backend trains, as far as it is known before there is a model."""
     model, data = spec.model, spec.data
     shipped = sizes.read_shipped(model.name) if model.pretrained is None else None
+    made = data.name == SYNTHETIC
+    described = data.name if made else load_plugin(f"{data.name}.check").describe(data)
     return Workload(
         model=model.name,
         task=model.task,
@@ -188,8 +191,8 @@ def _workload(config: Config, spec: WorkerSpec) -> Workload:
         size=_describe_size(model, shipped),
         layers=layers.count(sizes.resize(model.dimensions, model.size)),
         published_layers=layers.count(shipped["config"] if shipped else model.dimensions),
-        data=_describe_data(data) if model.module is None else "example_batch",
-        lengths=data.lengths if data.name == "synthetic" and model.module is None else "",
+        data=described if model.module is None else "example_batch",
+        lengths=data.lengths if made and model.module is None else "",
         loader=data.loader_on(spec.device),
         checkpointing=spec.checkpointing,
         batch_rule=config.measure.batch,
@@ -209,10 +212,3 @@ def _describe_size(model: Model, shipped: Mapping[str, Any] | None) -> str:
     if model.pretrained is None or model.size != sizes.PUBLISHED:
         return model.size
     return "random weights" if own.is_random(model.pretrained) else "pretrained"
-
-
-def _describe_data(data: Data) -> str:
-    """Where batches come from, and which data that is where another machine may have others."""
-    if data.name == python_docs.NAME:
-        return f"{data.name}:{python_docs.digest()}"
-    return data.name if data.path is None else f"{data.name}:{data.path}"

@@ -94,7 +94,6 @@ class Ledger:
         return csv_files.table_of_lines(self._parts())
 
     def _parts(self) -> list[list[csv_files.Line]]:
-        """The lines of the results file: an earlier run's, and those of each record."""
         return [csv_files.format_rows(self._kept()), *map(self._format, self.records)]
 
     def _kept(self) -> list[dict[Any, Any]]:
@@ -112,7 +111,6 @@ class Ledger:
         return known[1]
 
     def _record(self, name: str, launch: Launch) -> Record:
-        """The record of a launch, or how one begins now."""
         return self.records.get((launch.number, name)) or dataclasses.replace(
             self.templates[name],
             stage=launch.stage,

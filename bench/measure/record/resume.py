@@ -70,17 +70,10 @@ class EarlierRun:
 def take_over_earlier_run(
     output: Output, records: Mapping[str, Record], *, resume: bool, beside: Sequence[SideFile] = ()
 ) -> EarlierRun:
-    """What an earlier run has left there; nothing unless this one is to resume it.
+    """What an earlier run has left there, or refuse it; nothing unless this one is to resume it.
 
-    Args:
-        output: of the comparison.
-        records: by backend, with the hashes that the rows must have.
-        resume: else the first row of this run replaces the file.
-        beside: the files that are wanted beside the results. Without timed launches they come of the parity
-            launch, all of which is made again where one lacks a backend.
-
-    Raises:
-        UserError: the results file is of another comparison or environment, or is damaged.
+    Without timed launches the files `beside` the results come of the parity launch, all of which is made
+    again where one lacks a backend.
     """
     if not resume:
         there = None
@@ -103,11 +96,7 @@ def take_over_earlier_run(
 
 
 def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:
-    """Refuse to replace what was measured of another workload, such as before a default was changed.
-
-    Raises:
-        UserError: the workloads differ.
-    """
+    """Refuse to replace what was measured of another workload, such as before a default was changed."""
     for name, rows in table.groupby("backend"):
         record = records.get(str(name))
         if record is None:
@@ -123,11 +112,7 @@ def refuse_other_workload(table: pd.DataFrame, records: Mapping[str, Record], *,
 
 
 def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str) -> None:
-    """Refuse rows that were measured with other settings.
-
-    Raises:
-        UserError: they were.
-    """
+    """Refuse rows that were measured with other settings."""
     if set(table["config_hash"]) == {record.config_hash}:
         return
     before, now = by_key(latest_overrides(table)), by_key(record.overrides)
@@ -140,11 +125,7 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str) -> 
 
 
 def refuse_other_environment(table: pd.DataFrame, records: Mapping[str, Record], *, file: str) -> None:
-    """Refuse rows of a backend that were measured in another environment than the present one.
-
-    Raises:
-        UserError: some were.
-    """
+    """Refuse rows of a backend that were measured in another environment than the present one."""
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
         record = records[row.backend]
         if row.environment_hash != record.environment_hash:

@@ -90,7 +90,6 @@ class DeviceFit(Stage):
             trials.append(self._try(group, times))
 
     def _try(self, group: Group, times: int) -> Trial:
-        """Time some steps of so many times the configured micro-batch."""
         config = self.shared.plan.config
         first = group.request(TimeBlock(steps=1, untimed=1, times=times))
         steps = steps_per_block(max(answer.seconds for answer in first), SECONDS, least=FEWEST_STEPS)

@@ -104,16 +104,9 @@ def check_parity(
     *,
     same_update: bool = True,
 ) -> float:
-    """The largest relative difference of the losses from the reference's, step by step.
+    """The largest relative difference of the losses from the reference's, step by step; or `diverged`.
 
-    Args:
-        ours, reference: of the backend in question and of the reference, which may be the same.
-        tolerances: of the backend.
-        same_update: its optimizer makes the reference's update; else only the first step must be the same.
-
-    Raises:
-        LaunchFailed: status `diverged`, if a loss or gradient is not finite, the gradient vanishes, or either
-            differs too much from the reference's.
+    Without the `same_update`, by the optimizer, only the first step must be the same.
     """
     if not all(map(math.isfinite, (*ours.losses, *ours.gradient_norms))):
         raise LaunchFailed("diverged", "the loss or its gradient is not finite with dropout off")
@@ -142,11 +135,7 @@ def check_series(
     tolerance: float,
     least: float = SMALLEST,
 ) -> float:
-    """The largest difference of named figures from the reference's, relative to these or to `least`.
-
-    Raises:
-        LaunchFailed: status `diverged`, naming the figure that is off the most.
-    """
+    """The largest difference from the reference's, relative to these or to `least`; or `diverged`."""
     differences = relative_differences(ours, reference, least)
     wrong = [difference for difference in differences if not difference <= tolerance]
     if wrong:
@@ -161,11 +150,7 @@ def check_series(
 
 
 def check_later_losses(ours: Sequence[float], reference: Sequence[float], tolerance: float) -> None:
-    """Compare the losses of a launch's steps, as far as both have come.
-
-    Raises:
-        LaunchFailed: status `diverged`, naming the first step whose loss is off by more than rounding drifts.
-    """
+    """Compare the losses of a launch's steps, as far as both have come, or `diverged`."""
     allowed, least = tolerance, LEAST_SHARE * abs(reference[0])
     for step, (our, other) in enumerate(zip(ours, reference, strict=False), start=1):
         difference = check_series([f"loss of step {step}"], [our], [other], allowed, least)
@@ -183,13 +168,8 @@ def judge_tensors(
     """Compare gradients, buffers and weight updates with plain PyTorch's in fp32; the worst tensors first.
 
     A tensor may be off by a multiple of what rounding changes in it, or of what the reference is off itself
-    where that is more, as in 16 bits, or by what rounding leaves of the gradients beside it.
-
-    Args:
-        ours: how far a backend's are from the expected ones.
-        reference: how far the reference's are in the same precision, where that is not fp32.
-        same_update: the backend's optimizer makes AdamW's update; else only the first step can be judged, and
-            that no weight moves the other way.
+    where that is more, as in 16 bits, or by what rounding leaves of the gradients beside it. Of an optimizer
+    without AdamW's update only the first step can be judged, and that no weight moves the other way.
     """
     own = reference or {}
     leftovers = _leftovers_of_rounding(expected, precision)
@@ -267,11 +247,7 @@ def _kind_of(tensor: str) -> str:
 
 
 def check_tensors(verdicts: Sequence[TensorVerdict], precision: str) -> None:
-    """Raise if a tensor is off by more than is allowed.
-
-    Raises:
-        LaunchFailed: status `diverged`, naming the tensor that is off the most.
-    """
+    """Raise `diverged`, naming the tensor that is off the most, if one is by more than is allowed."""
     wrong = [verdict for verdict in verdicts if not verdict.share() <= 1]
     if not wrong:
         return

@@ -95,15 +95,9 @@ class Parity(Stage):
         return passed
 
     def _rounds(self, name: str) -> bool:
-        """Whether a backend computes in fewer bits than fp32."""
         return self._backends[name].spec.precision.name != FP32
 
     def _judge(self, name: str, passed: Sequence[str]) -> None:
-        """Compare one backend with the reference.
-
-        Raises:
-            LaunchFailed: it does not train like the reference, or the reference itself has failed.
-        """
         backend, ledger = self._backends[name], self.shared.ledger
         if name != self._reference and self._reference not in passed:
             raise self._without_reference()
@@ -123,11 +117,7 @@ class Parity(Stage):
             ledger.update(name, PARITY, status="untimed")
 
     def _judge_batches(self, name: str) -> Iterator[float]:
-        """Compare the losses of the micro-batches that are timed; the largest difference each time.
-
-        Raises:
-            LaunchFailed: one is off.
-        """
+        """Compare the losses of the micro-batches that are timed; the largest difference each time."""
         backend, reference = self._backends[name], self._reference
         same_update = backend.update == self._backends[reference].update
         for when, of in self._losses.items():
@@ -159,7 +149,6 @@ class Parity(Stage):
         return verdicts
 
     def _train(self, names: Sequence[str]) -> None:
-        """Train backends over the parity steps, their groups side by side: nothing here is timed."""
         reference = self._reference
         pace, clock = self.shared.pace, self.shared.clock
         set_ups: dict[str, float] = {}

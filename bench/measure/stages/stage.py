@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.config.measure import Measure
+from bench.errors import LaunchFailed
 from bench.launch.messages import Built
 from bench.measure.groups.blocks import BlockTimer
 from bench.measure.groups.busy_cores import QuietCores
@@ -85,6 +86,8 @@ class Run:
     batches: list[list[int]] = field(default_factory=list)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
+    # called where a timed launch of a backend has failed: whether that backend begins anew
+    when_failed: list[Callable[[str, Launch, LaunchFailed], bool]] = field(default_factory=list)
     # called while the terminal is free, before what adds to the verdict
     show_verdict: Callable[[], None] | None = None
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,15 +22,10 @@ from bench.measure.plan.schedule import (
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.later import LaterLosses
 from bench.measure.stages.stage import Run, Stage
-from bench.results.arithmetic import next_smaller
-from bench.results.records import BatchTrial
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
 from bench.study import load_wanted
 
 MOST_SECONDS = 3600  # of all launches that `measure.until` adds to, not counting parity
-
-MOST_STEPS_DOWN = 3
-"""How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
 
 USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
 """How many a backend takes, and the seconds of each beside its steps: to estimate the time that is left."""
@@ -45,7 +39,7 @@ class TimedLaunches(Stage):
         # of every timed block, if they are given or an earlier run has found them; else 0
         self._steps = shared.measure.evaluate_every or shared.earlier.steps
         self._watches = [part.WATCH(shared) for part in load_wanted("watch", shared.plan.config)]
-        self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
+        self._begun_anew = 0  # how often a backend lost its rounds
         self._crowded_out: list[str] = []  # who ran out of memory beside others
         self._later = LaterLosses(shared)
         self._started = 0.0  # when the time began that `MOST_SECONDS` limits
@@ -89,20 +83,18 @@ class TimedLaunches(Stage):
                 if not self._wants_another(launches):
                     return
                 self.shared.bar.expect(self._in_launches(1))
-            stepped_down = self._steps_down.total()
+            before = self._begun_anew
             launch = timed(self.shared.earlier.last_launch + launches + 1)
             self._run_launch(names, launch)
             self._show_so_far(launch)
             if self._ends_on_busy_cores(launch, made=launches + 1, missing=missing):
                 return
-            if self._steps_down.total() > stepped_down:
-                # That backend has lost its rounds and starts over with the next launch.
+            if self._begun_anew > before:  # with the next launch
                 needed = launches + 1 + self.shared.measure.launches
                 self.shared.bar.expect(self._in_launches(max(0, needed - missing)))
                 missing = max(missing, needed)
 
     def _show_so_far(self, launch: Launch) -> None:
-        """Show each backend's speed-up over the launches so far, and how long the rest will take."""
         left = describe_duration(self.shared.bar.seconds_left())
         title = f"after {self.shared.label(launch)}, over {self.shared.plan.reference} ({left} to come)"
         summaries = summarise(self.shared.ledger.rows())
@@ -117,7 +109,6 @@ class TimedLaunches(Stage):
         return another
 
     def _missing(self, names: Sequence[str]) -> int:
-        """How many launches of these backends are still to be made of those that were asked for."""
         measure, earlier = self.shared.measure, self.shared.earlier
         if self.shared.plan.reference not in names:
             return 0
@@ -127,11 +118,7 @@ class TimedLaunches(Stage):
         return max(missing, int(any(row["backend"] in names for row in earlier.retried)))
 
     def _decide_on_another(self, launches: int) -> tuple[bool, str]:
-        """Whether an interval is still too wide and the caps allow one more than `launches` of this run.
-
-        Returns:
-            It, and why in a sentence, which is empty without `measure.until`.
-        """
+        """Whether an interval is too wide and the caps allow one more launch; and why, in a sentence."""
         until = self.shared.measure.until
         if until is None or len(self.shared.names) < 2:
             return False, ""
@@ -184,7 +171,6 @@ class TimedLaunches(Stage):
         return True
 
     def _in_launches(self, launches: int) -> dict[str, int]:
-        """How many things of each kind so many launches have, for the progress bar."""
         backends = len(self.shared.names)
         sides = 1 if self.shared.memory.in_turns else backends
         return {
@@ -196,7 +182,6 @@ class TimedLaunches(Stage):
 
     @keep_parents()
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
-        """Time these backends: side by side, or one after the other."""
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.timer.competitors.clear()
         self.shared.timer.losses.clear()
@@ -219,7 +204,7 @@ class TimedLaunches(Stage):
 
     def _run_groups(self, names: Sequence[str], launch: Launch, rounds: Sequence[Order]) -> None:
         where, bar, timer = self.shared.label(launch), self.shared.bar, self.shared.timer
-        with self.shared.groups(launch, self._step_down_or_fail) as groups:
+        with self.shared.groups(launch, self._fail) as groups:
             before = timer.sampler.look_before_a_group()
             with bar.doing("start", f"{where}: starting {', '.join(names)}"):
                 groups.start(names)
@@ -251,12 +236,8 @@ class TimedLaunches(Stage):
             if self.shared.plan.all_resident and not self.shared.plan.on_gpus:
                 groups[name].pause()
 
-    def _step_down_or_fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
-        """Go on with a smaller micro-batch after a lack of memory, or put the failure on record.
-
-        All that was measured of the backend goes, since a number counts only for a size at which whole
-        launches ran.
-        """
+    def _fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
+        """Put a failure on record, unless the backend is measured again in another way."""
         shared = self.shared
         if failure.status == "oom" and shared.plan.on_gpus and shared.memory.in_turns:
             shared.bar.print_line(
@@ -266,25 +247,12 @@ class TimedLaunches(Stage):
             shared.ledger.forget(name, launch)
             self._crowded_out.append(name)
             return
-        searched = shared.measure.batch == "max"
-        micro_batch = shared.starter.micro_batches.get(name) if searched else None
-        smaller = next_smaller(micro_batch) if micro_batch and failure.status == "oom" else 0
-        if not micro_batch or not smaller or self._steps_down[name] >= MOST_STEPS_DOWN:
+        if any(begins_anew(name, launch, failure) for begins_anew in shared.when_failed):
+            self._begun_anew += 1
+        else:
             shared.failures.record(name, launch, failure, log_tail)
-            return
-        self._steps_down[name] += 1
-        shared.ledger.forget(name)
-        message = f"launch {launch.number}: {failure.message}"
-        trial = BatchTrial(micro_batch=micro_batch, fits=False, message=message)
-        shared.use_micro_batch(name, smaller, trial)
-        shared.bar.print_line(
-            f"{name}, {shared.label(launch)}: micro-batch {micro_batch} did not last a whole launch "
-            f"({failure.message}); measured anew with {smaller}"
-        )
-        shared.ledger.write()
 
     def _run_round(self, where: str, number: int, order: Order, groups: RunningGroups) -> None:
-        """One block of every group; the results file is written at the end."""
         for position, name in enumerate(order, start=1):
             if name not in groups:
                 continue

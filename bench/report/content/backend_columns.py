@@ -63,7 +63,6 @@ Value = Callable[[BackendRow], object]
 
 
 def _plain(value: object) -> str:
-    """A number with four digits, or a text."""
     if isinstance(value, float):
         return number(value)
     if isinstance(value, int):
@@ -143,7 +142,6 @@ def _speedup(row: BackendRow) -> Text:
 
 
 def _over_best(row: BackendRow) -> Text:
-    """The speed-up over the fastest PyTorch row of the comparison."""
     if row.summary.status != "ok":
         return MISSING
     return ratio(1) if row.summary.is_best_pytorch else ratio_above_interval(row.summary.over_best)
@@ -170,7 +168,6 @@ def _ratio_or_1(row: BackendRow) -> float | None:
 
 
 def _tokens_per_s(row: BackendRow) -> float | None:
-    """Positions per second, padding included; None where there is no throughput."""
     seq_len, samples_per_s = row.comparison.seq_len, row.summary.samples_per_s
     return None if seq_len is None or samples_per_s is None else samples_per_s * seq_len
 

@@ -142,11 +142,7 @@ def group_by_machine(
 
 
 def read_comparison(path: Path) -> ReportedComparison:
-    """Read one results file, and what belongs to it.
-
-    Raises:
-        UserError: one of them is damaged.
-    """
+    """Read one results file, and what belongs to it; UserError if one of them is damaged."""
     rows = csv_files.read(path)
     kinds = [part.TABLE for part in load_parts("table").values()]
     tables = {kind.kind: _read_beside(path, rows, kind) for kind in kinds}

@@ -166,7 +166,6 @@ def _memory_row(comparison: ReportedComparison, summary: BackendSummary, look: L
 
 
 def _parts(summary: BackendSummary) -> dict[str, float]:
-    """MiB of each part that is known, from the foot of the bar."""
     parts = summary.memory_parts
     if parts is None:
         return {}

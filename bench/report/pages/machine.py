@@ -151,8 +151,6 @@ def _outcome(
 
 
 def _outcome_column(header: str, find: Callable[[ModelRow], Outcome | None]) -> Column[ModelRow]:
-    """Ratio, interval and verdict of a backend; or its status."""
-
     def look(row: ModelRow) -> str:
         outcome = find(row)
         return outcome.verdict if outcome and outcome.verdict in VERDICTS else ""
@@ -169,7 +167,6 @@ def _outcome_text(outcome: Outcome | None) -> Text:
 
 
 def _memory(backends: Sequence[str], row: ModelRow) -> str:
-    """Each backend's peak memory over the reference's."""
     outcomes = [_outcome(name, row) for name in backends]
     return " / ".join(
         MISSING if outcome is None or outcome.memory is None else f"{short_ratio(outcome.memory)}{TIMES}"

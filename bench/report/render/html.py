@@ -92,7 +92,6 @@ def _header(column: blocks.Column, *, is_sortable: bool) -> str:  # type: ignore
 
 
 def _row(cells: Sequence[blocks.Cell], columns: Sequence[blocks.Column]) -> str:  # type: ignore[type-arg]
-    """A row; a text that begins it names it."""
     tags = ["th" if not place and column.is_text else "td" for place, column in enumerate(columns)]
     return f"<tr>{''.join(map(_cell, tags, cells, columns))}</tr>"
 

@@ -13,7 +13,7 @@ from bench.report.words.formatting import TIMES, one_line, plural
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
 from bench.statistics.intervals import STOPPED_CONFIDENCE
-from bench.statistics.table_values import at_largest_batch, distinct_text, launches_were_added
+from bench.statistics.table_values import at_largest_batch, distinct_text, launches_were_added, left_alone
 
 
 def of_reference(rows: pd.DataFrame) -> pd.DataFrame:
@@ -144,16 +144,7 @@ def short_setting(rows: pd.DataFrame) -> str:
 
 def hardware(rows: pd.DataFrame) -> str:
     """Machine, path of MKL and what else is not as usual: what comparisons of one chart have in common."""
-    return ", ".join([short_setting(rows), *filter(None, unusual_settings(rows))])
-
-
-def unusual_settings(rows: pd.DataFrame) -> list[str]:
-    """Threads or allocator, where they were left alone."""
-    free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
-    return [
-        "threads not held" if free else "",
-        "system allocator" if (rows["allocator"] == "system").any() else "",
-    ]
+    return ", ".join([short_setting(rows), *left_alone(rows)])
 
 
 def has_full_path(rows: pd.DataFrame) -> bool:

@@ -9,7 +9,13 @@ from bench.config.choices import USUAL_BACKENDS
 from bench.report.words import describe
 from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
-from bench.statistics.table_values import at_largest_batch, by_key, distinct_text, latest_overrides
+from bench.statistics.table_values import (
+    at_largest_batch,
+    by_key,
+    distinct_text,
+    latest_overrides,
+    left_alone,
+)
 
 USUAL_REFERENCE = "pytorch"
 
@@ -34,7 +40,7 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
         _ranks(rows),
         *_workload(rows, overrides),
         *_backends(rows),
-        *describe.unusual_settings(rows),
+        *left_alone(rows),
         describe.mkl_path(rows) if distinct_text(rows, "device") == "cpu" else "",
         *(f"{key}={value}" for key, value in overrides.items() if not _NOT_IN_TITLES.fullmatch(key)),
     ]

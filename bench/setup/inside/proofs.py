@@ -79,8 +79,7 @@ def prove_cuda11() -> None:
 def find_sources(library: Path, preloaded: list[Path]) -> dict[str, set[str]]:
     """Return, by library, the names that the loader finds there for this one, without running any code.
 
-    Raises:
-        AssertionError: a library or a name is missing.
+    AssertionError if a library or a name is missing.
     """
     variables = {
         **os.environ,

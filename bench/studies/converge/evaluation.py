@@ -4,9 +4,9 @@ import torch
 import torch.distributed
 
 from bench.launch.spec import WorkerSpec
+from bench.plugins.python_docs import windows as text_windows
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload import text_windows
 from bench.worker.workload.feeds import tensors
 
 AT_ONCE = 8  # samples in a forward pass

@@ -34,8 +34,7 @@ class Evaluations:
     def look(self, group: Group, name: str, launch: Launch) -> None:
         """Ask a group, which has just been built or timed, for its held-out loss.
 
-        Raises:
-            LaunchFailed: the loss is not finite, or this backend has not taken as many steps as another.
+        LaunchFailed if the loss is not finite, or this backend has not taken as many steps as another.
         """
         measure = self.shared.measure
         answers = group.request(Evaluate())

@@ -7,13 +7,14 @@ differ from start to start, a trial leaves a reserve, and what was found must fi
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
 from bench.measure.groups.running import RunningGroups
-from bench.measure.plan.plans import SEARCH, timed
-from bench.measure.stages.stage import Stage
+from bench.measure.plan.plans import SEARCH, Launch, timed
+from bench.measure.stages.stage import Run, Stage
 from bench.results.arithmetic import next_smaller, search_resolution
 from bench.results.records import BatchTrial
 
@@ -23,6 +24,9 @@ RESERVE = 0.1
 Heaps fragment differently in each process: without a reserve, PyTorch came through a rehearsal on a small
 BERT with 20 samples, and in one launch of six ran out of memory with 17.
 """
+
+MOST_STEPS_DOWN = 3
+"""How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
 
 USUAL_TRIALS = 8  # how many a search takes, for the estimate of the time that is left
 
@@ -119,6 +123,35 @@ class Search(Stage):
 
     before_timing = True
 
+    def __init__(self, shared: Run) -> None:
+        super().__init__(shared)
+        self._steps_down: Counter[str] = Counter()  # of each backend's micro-batch
+        shared.when_failed.append(self._step_down)
+
+    def _step_down(self, name: str, launch: Launch, failure: LaunchFailed) -> bool:
+        """Begin anew with a smaller micro-batch after a lack of memory; whether it is so.
+
+        All that was measured of the backend goes, since a number counts only for a size at which whole
+        launches ran.
+        """
+        shared = self.shared
+        micro_batch = shared.starter.micro_batches[name]
+        smaller = next_smaller(micro_batch)
+        if failure.status != "oom" or not smaller or self._steps_down[name] >= MOST_STEPS_DOWN:
+            return False
+        self._steps_down[name] += 1
+        shared.ledger.forget(name)
+        message = f"launch {launch.number}: {failure.message}"
+        shared.use_micro_batch(
+            name, smaller, BatchTrial(micro_batch=micro_batch, fits=False, message=message)
+        )
+        shared.bar.print_line(
+            f"{name}, {shared.label(launch)}: micro-batch {micro_batch} did not last a whole launch "
+            f"({failure.message}); measured anew with {smaller}"
+        )
+        shared.ledger.write()
+        return True
+
     def expected(self) -> dict[str, int]:
         """About as many trials as usual."""
         return {"trial": USUAL_TRIALS * len(self._still_to_search(self.shared.names))}
@@ -174,7 +207,7 @@ class Search(Stage):
         """Does this micro-batch fit? A fresh group of this backend alone rehearses a launch.
 
         It has less memory than a launch, since at the edge heaps differ from process to process.
-        `TimedLaunches._step_down_or_fail` does the rest.
+        `_step_down` does the rest.
 
         Raises:
             LaunchFailed: for any other reason than memory, which is no answer.

@@ -1,10 +1,10 @@
 """What the page of a comparison says of matrix products."""
 
-from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.report.content.collection import ReportedComparison
 from bench.report.words.formatting import number
 from bench.results.column_arrays import ColumnArrays
 from bench.statistics.backend_blocks import at_reference_precision, median
+from bench.studies.limit.rates import GIGA, rates_by_stack
 
 
 def make_facts(comparison: ReportedComparison) -> list[str]:

@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.analysis.steadiness.warnings import Warnings
 from bench.machine.processor import INTEL
 from bench.results.environment_cell import environment_entry, parse_environment
+from bench.studies.limit.rates import GIGA, rates_by_stack
 
 LEAST_DIFFERENCE = 0.1
 """How far two libraries' rates differ where the comparison is partly one of their matrix products."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.analysis.hosts import FEWEST, HostSpread, SameComparison, group_by_kind
+from bench.compare.kinds import FEWEST, HostSpread, SameComparison, group_by_kind
 from bench.report.content.blocks import Picture
 from bench.report.figures import style
 from bench.report.figures.picture_files import write_figure

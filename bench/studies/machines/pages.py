@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.hosts import (
+from bench.compare.kinds import (
     HostSpread,
     SameComparison,
     group_by_comparison,
     group_by_kind,
     spread_between_hosts,
 )
-from bench.analysis.steadiness.products import GIGA, rates_by_stack
 from bench.report.content.backend_columns import ratio_above_interval
 from bench.report.content.blocks import (
     Block,
@@ -28,6 +27,7 @@ from bench.report.words.formatting import MISSING, number, ratio
 from bench.report.words.titles import make_title
 from bench.results.atomic import write_atomically
 from bench.statistics.table_values import model_label
+from bench.studies.limit.rates import GIGA, rates_by_stack
 from bench.studies.machines.spread import BackendOnMachines, compare_backends
 
 PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.hosts import HostSpread, SameComparison, group_by_kind
+from bench.compare.kinds import HostSpread, SameComparison, group_by_kind
 from bench.statistics.intervals import Floats, Speedup, from_logs, squared_standard_error, t_quantile
 
 SMALLEST_VARIANCE = 1e-12

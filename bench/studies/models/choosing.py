@@ -54,8 +54,7 @@ def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[Repor
 def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
     """The backends to show: those that are wanted, or the usual ones that at least one comparison tried.
 
-    Raises:
-        UserError: a wanted one is in no comparison, or there is no backend but references.
+    UserError if a wanted one is in no comparison, or there is no backend but references.
     """
     there = {other.backend for comparison in comparisons for other in comparison.others}
     references = {comparison.reference for comparison in comparisons}
@@ -75,8 +74,7 @@ def choose_models(
 ) -> list[ReportedComparison]:
     """The comparisons of these models, in the order of the files; all without any.
 
-    Raises:
-        UserError: a wanted model is in no comparison.
+    UserError if a wanted model is in no comparison.
     """
     there = sorted({comparison.model for comparison in comparisons})
     if unknown := [name for name in wanted if name not in there]:

@@ -40,11 +40,7 @@ NARROWEST, WIDEST = 2.5, 40.0  # inches
 
 
 def draw_figure(options: argparse.Namespace) -> int:
-    """Draw the figure; return 2 if a file could not be read, else 0.
-
-    Raises:
-        UserError: it cannot be drawn.
-    """
+    """Draw the figure; return 2 if a file could not be read, else 0; UserError if it cannot be drawn."""
     width = parse_width(options.width)
     if options.out.suffix.lower() not in (".svg", ".pdf", ".png"):
         raise UserError(f"{options.out} is no kind of picture", "let --out end in .svg, .pdf or .png")
@@ -66,8 +62,7 @@ def draw_figure(options: argparse.Namespace) -> int:
 def parse_width(words: str) -> float:
     """A width in inches, such as `3.3in`.
 
-    Raises:
-        UserError: it is no width, or one at which nothing can be read.
+    UserError if it is no width, or one at which nothing can be read.
     """
     try:
         inches = float(words.strip().removesuffix("in"))
@@ -81,8 +76,7 @@ def parse_width(words: str) -> float:
 def print_table(options: argparse.Namespace) -> int:
     """Print the table, or write it; return 2 if a file could not be read, else 0.
 
-    Raises:
-        UserError: there is no such table.
+    UserError if there is no such table.
     """
     comparisons, refused = read_results(options.results)
     chosen = choose_models(comparisons, options.models)

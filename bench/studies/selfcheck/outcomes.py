@@ -132,8 +132,7 @@ def summary_lines(verdicts: pd.DataFrame) -> list[str]:
 def read_table(path: Path) -> pd.DataFrame:
     """One of the tables of the study selftest, such as `all.verdicts.csv`; the last word says which.
 
-    Raises:
-        UserError: it is missing, breaks off, or lacks columns.
+    UserError if it is missing, breaks off, or lacks columns.
     """
     try:
         content = path.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.measure.comparison import measure_comparison
+from bench.plugins.tracking.track import track
 from bench.report.build import render_report
 from bench.report.content.study_pages import write_page
 from bench.report.files import files_of, reported_folders
@@ -14,7 +15,6 @@ from bench.results.atomic import reporting_write_errors
 from bench.studies.sweeps.comparisons import PlannedComparison, failed_backends, is_complete
 from bench.studies.sweeps.plan_file import Plan
 from bench.study import load_parts
-from bench.tracking.track import track
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -212,14 +212,11 @@ def patch_missing_loss_hooks() -> None:
 
 
 def watch_exports() -> list[str]:
-    """Let ORTModule's export leave the model's buffers as they were, and list what it freezes.
+    """Let ORTModule's export leave the model's buffers as they were; a list to which it adds what it freezes.
 
     It runs the module's forward pass in PyTorch, so that in 1.19.2 a batch norm would count the first batch
     twice in its running statistics. It also silences the tracer, which warns of every place where a tensor's
     value becomes a constant, such as how often a loop is run.
-
-    Returns:
-        The places, to which every export adds: file, line and warning.
     """
     frozen: list[str] = []
 

@@ -106,7 +106,6 @@ class Loop(WatchedLoop):
             self._start(module, self.optimizer, use_cpu=device.type == "cpu")
 
     def _start(self, module: torch.nn.Module, optimizer: torch.optim.Optimizer, **more: Any) -> None:
-        """Let Trainer wrap the model, up to where it waits for batches."""
         arguments = {
             "output_dir": self.folder.name,
             "per_device_train_batch_size": self.spec.samples_per_pass,
@@ -180,7 +179,6 @@ class Loop(WatchedLoop):
         return mean_of(self.trainer.losses)
 
     def _wait(self) -> None:
-        """Wait until Trainer has begun, or has taken a step."""
         failure = self.ended.get()
         if failure is not None:
             raise failure

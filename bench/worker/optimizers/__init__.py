@@ -44,7 +44,6 @@ def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> to
 
 
 def _hyperparameters(module: ModuleType, adam: Adam) -> dict[str, Any]:
-    """The hyperparameters that the module's optimizer has, as configured."""
     configured = {
         "lr": adam.lr,
         "betas": (adam.beta1, adam.beta2),

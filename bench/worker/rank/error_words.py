@@ -1,9 +1,15 @@
 """What an exception means for a backend: its status, and a line for its row."""
 
 import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from bench.errors import LONGEST_MESSAGE, LaunchFailed, UserError
 from bench.launch.fate import last_error, tells_of_memory
+
+LONGEST_REASON = 150  # characters of an error of the user's code in a sentence, so that its remedy has room
 
 
 def status_of(error: Exception) -> str | None:
@@ -45,3 +51,19 @@ def in_a_line(error: Exception) -> str:
     if len(words) > LONGEST_MESSAGE:
         words = last_error(words) or words.strip().splitlines()[0]
     return f"{type(error).__name__}: {words}"
+
+
+@contextmanager
+def naming_failure(what: str, remedy: str = "") -> Iterator[None]:
+    """Make a `UserError` of any error, which says in a line what failed and, by default, where."""
+    try:
+        yield
+    except Exception as error:
+        if status_of(error):  # it says all itself, or memory ran out
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if not re.search(r"site-packages|<frozen|/bench/", frame.filename)]
+        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "it"
+        reason = in_a_line(error)
+        short = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 1]}…"
+        raise UserError(f"{what}: {short.rstrip('.')}", remedy or f"correct {place}") from error

@@ -62,7 +62,6 @@ class Rank:
         return answer
 
     def _built(self, start: float) -> messages.Built:
-        """What is there once everything is set up, since the clock said `start`."""
         training = self.training
         training.synchronize()
         training.barrier()
@@ -140,7 +139,6 @@ class Rank:
             yield micro_batches
 
     def _figures(self, seconds: float) -> dict[str, Any]:
-        """The fields of `PhaseFigures`."""
         figures = self.meter.stop()
         allocated, reserved = self.training.torch_peaks()
         return {

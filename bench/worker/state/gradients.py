@@ -298,7 +298,6 @@ def reverse(batch: Batch) -> Batch:
 
 
 def _array(tensor: torch.Tensor) -> Array:
-    """A copy on the host, in fp64."""
     array: Array = tensor.detach().cpu().double().numpy()
     return array
 

@@ -9,13 +9,12 @@ from typing import Protocol, TypeVar
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from bench.config import python_docs
+from bench.config.data import SYNTHETIC
 from bench.errors import LaunchFailed
 from bench.launch.spec import WorkerSpec
+from bench.study import load_plugin
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload import own_module, text_windows
-from bench.worker.workload.order import Order
 from bench.worker.workload.synthetic import padding_share, synthetic
 from bench.worker.workload.tasks import Arrays
 
@@ -99,23 +98,21 @@ def make(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int
         as_the_others = dataclasses.replace(spec, accumulate=1)
         whole = make(as_the_others, model, rank=rank, world_size=world_size, pinned=pinned)
         return InParts(whole, spec.accumulate)
-    if spec.data.name == "hf":
-        from bench.worker.workload.loader import Loader  # imports `datasets`, which others do not need
-
-        return Loader(spec, model, rank=rank, world_size=world_size, pinned=pinned)
-    if spec.data.name == python_docs.NAME:
-        return _make_windows(spec, model, rank=rank, world_size=world_size, pinned=pinned)
-    return _make_ready(spec, model, rank=rank, pinned=pinned)
+    if spec.data.name == SYNTHETIC:
+        return _make_ready(spec, model, rank=rank, pinned=pinned)
+    source = load_plugin(f"{spec.data.name}.feed")
+    made: Feed = source.make(spec, model, rank=rank, world_size=world_size, pinned=pinned)
+    return made
 
 
 def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: bool) -> Feed:
-    """Distinct random micro-batches, made once and cycled through."""
     # The parity check takes two optimizer steps' worth of distinct micro-batches in turn.
     count = max(spec.data.batches, 2 * spec.grad_accum)
     share = None
     if spec.model.module is not None:
-        batches = own_module.make_batches(spec, count=count, rank=rank, pinned=pinned)
-        own_module.name_inputs(model, batches[0])
+        own = load_plugin("own_module.module")
+        batches = own.make_batches(spec, count=count, rank=rank, pinned=pinned)
+        own.name_inputs(model, batches[0])
     else:
         host = synthetic(
             spec.data,
@@ -132,26 +129,6 @@ def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: 
         share = padding_share(host)
     stream = partial(itertools.cycle, batches)
     return ReadyFeed(stream, distinct=count, grad_accum=spec.grad_accum, padding_share=share)
-
-
-def _make_windows(
-    spec: WorkerSpec, model: torch.nn.Module, *, rank: int, world_size: int, pinned: bool
-) -> Feed:
-    """Windows of the text that Python ships, shuffled anew in every epoch."""
-    assert spec.seq_len is not None, "its tasks have lengths; bench.measure.plan.preflight_dataset sees to it"
-    training, _ = python_docs.split()
-    windows = text_windows.cut(training, spec.seq_len)
-    order = Order(
-        len(windows), micro_batch=spec.micro_batch, rank=rank, world_size=world_size, seed=spec.seed
-    )
-    stream = partial(text_windows.training_batches, windows, order, task=spec.model.task)
-    names = models.accepted(model, list(next(stream())))
-    return ReadyFeed(
-        lambda: (tensors(arrays, names, pinned=pinned) for arrays in stream()),
-        distinct=order.per_epoch,
-        grad_accum=spec.grad_accum,
-        padding_share=0.0,
-    )
 
 
 class InParts(Feed):

@@ -21,7 +21,8 @@ from bench.config import own
 from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
-from bench.worker.workload import layers, own_module, tasks
+from bench.study import load_plugin
+from bench.worker.workload import layers, tasks
 from bench.worker.workload.settings import configuration, naming_what_cannot_be_read
 
 NOTE = "weights_note"
@@ -50,20 +51,13 @@ def build(
 ) -> torch.nn.Module:
     """The model in float32 on the CPU, in training mode; `LaunchFailed` if it lacks what is asked for.
 
-    Args:
-        model: architecture, dimensions and task.
-        attention: transformers' `attn_implementation`, or BEST_ATTENTION, which leaves it to transformers.
-        dropout: False switches off every dropout, drop-path and other noise, for parity checks.
-        checkpointing: keep no activations within a layer, and compute them again in the backward pass.
-        pretrained: load the checkpoint, if there is one: what is to be said of it is the attribute `NOTE`.
-            Otherwise the weights are random: they are read from the initial state, or only shapes count.
-        backend: that has this attention, for messages.
+    Without `dropout` there is no drop-path and no other noise. If not `pretrained`, the weights are random:
+    they are read from the initial state, or only shapes count.
     """
-    built = (
-        _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)
-        if model.module is None
-        else own_module.build(model)
-    )
+    if model.module is None:
+        built = _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)
+    else:
+        built = load_plugin("own_module.module").build(model)
     if model.lora is not None:
         layers.add_adapters(built, model.lora, dropout=dropout)
     layers.freeze(built, model.trained)

@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from bench.config.model import Model
 from bench.errors import UserError
+from bench.worker.rank.error_words import naming_failure
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models
-from bench.worker.workload.own_module import naming_failure
 from bench.worker.workload.tasks import Arrays
 
 MOST_PARAMETERS = 50_000_000
@@ -31,12 +31,7 @@ def try_model(
     """Build a model, take a micro-batch forward and backward; the names of weights that get no gradient.
 
     `make_arrays` makes the micro-batch of the model's configuration. A large model that needs values is only
-    built, and nothing is said of its gradients.
-
-    Raises:
-        UserError: it cannot be built or fed, or an id has no entry in its embedding; `remedy` is what to do
-            about other batches that fail.
-        LaunchFailed: it lacks what is asked for.
+    built, and nothing is said of its gradients. UserError with the `remedy` if a batch fails.
     """
     where = f"model.pretrained={model.pretrained}" if model.pretrained else f"model.name={model.name}"
     build = partial(models.build, model, attention="eager", dropout=False, checkpointing=checkpointing)

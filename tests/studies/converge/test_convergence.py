@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bench.config.compose import compose
 from bench.errors import UserError
 from bench.machine.environment import hash_environment
 from bench.report.closing_words import whole_answer
@@ -257,3 +258,8 @@ def test_the_thick_line_is_the_median_over_launches() -> None:
     assert np.asarray(lines["pytorch"].get_ydata()).tolist() == [5.0, 4.0, 3.5, 2.5]
     assert np.asarray(lines["pytorch"].get_xdata()).tolist() == [0, 10, 20, 30]
     assert len(axes.lines) == 3 + 1 + 1, "three launches, their median, the target"
+
+
+def test_a_module_of_the_users_own_has_no_held_out_data() -> None:
+    with pytest.raises(UserError, match="has none; leave measure=converge out"):
+        compose(["model.module=net.py:Net", "measure=converge"])

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.analysis.steadiness.products import rates_by_stack
 from bench.analysis.steadiness.warnings import find_warnings
+from bench.studies.limit.rates import rates_by_stack
 from tests.support.factories import ENVIRONMENT, record
 from tests.support.result_files import table_of_records
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from bench.analysis.comparison_results import ComparisonResults
-from bench.analysis.hosts import HostSpread, group_by_comparison, group_by_kind
+from bench.compare.kinds import HostSpread, group_by_comparison, group_by_kind
 from bench.report.render.markdown import render_markdown
 from bench.results.records import Record
 from bench.studies.machines.pages import machines_page, machines_table

@@ -4,7 +4,7 @@ import csv
 import re
 from dataclasses import replace
 
-from bench.analysis.hosts import group_by_comparison, group_by_kind, settings_of, spread_between_hosts
+from bench.compare.kinds import group_by_comparison, group_by_kind, settings_of, spread_between_hosts
 from bench.report.content.collection import read_comparison
 from bench.statistics.intervals import Speedup
 from bench.studies.machines.spread import compare_backends
