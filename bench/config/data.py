@@ -25,7 +25,7 @@ class Data:
     Samples are padded to `seq_len` alike for all backends, since ORTModule wants one shape.
     """
 
-    # made from a seed, a dataset in Hugging Face's format, or what Python says of itself
+    # made from a seed, a dataset in Hugging Face's format, or Python's own documentation
     name: str = one_of("synthetic", "hf", "python_docs")
     # synthetic
     batches: int = at_least(2, 8)  # distinct micro-batches per rank, cycled through
@@ -42,7 +42,7 @@ class Data:
     pinned_memory: bool = True  # on CUDA: batches wait in memory that the device reads by itself
 
     def loader_on(self, device: str) -> str:
-        """Return how batches are prepared, `workers=2 pinned_memory=true`; empty if they lie ready."""
+        """Return how batches are prepared, `workers=2 pinned_memory=true`; empty without preparation."""
         if self.name != "hf":
             return ""
         pinned = f" pinned_memory={str(self.pinned_memory).lower()}" if device == "cuda" else ""
@@ -52,9 +52,9 @@ class Data:
         check_fields(self, "data.")
 
     def check_source(self) -> None:
-        """Refuse what has no effect, a dataset that is not named, or has no processor.
+        """Refuse settings without effect, and a dataset without a name or without a processor.
 
-        It is called once the model is known to take such data.
+        Called once the model is known to take such data.
         """
         usual = Data(name=self.name)
         for name, keys in OF_NAMES.items():

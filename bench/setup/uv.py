@@ -36,8 +36,8 @@ PRINT_DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.s
 def translate(listing: str, environ: Mapping[str, str], default_index: str) -> dict[str, str]:
     """Return the variables for uv that say what pip's settings say.
 
-    Of a version that several indexes have, pip takes the best wheel and uv looks into the first index only,
-    its default one being the last. So pip's own index, which has the wheels of all platforms, is put first.
+    If several indexes have a version, pip takes the best wheel of all; uv takes it from the first index only,
+    and its default index is the last. So pip's own index, with the wheels of all platforms, is put first.
 
     Args:
         listing: what `pip config list` printed, such as `global.index-url='https://…'`. What stands later

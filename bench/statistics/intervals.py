@@ -70,8 +70,8 @@ def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = 
 
     Args:
         launches: log ratios of samples/s, an array of shape (rounds,) per launch, none of them empty.
-        stopped_by_width: whether `measure.until` chose the number of launches. To look until the interval is
-            narrow favours samples that scatter too little, so it gets a larger quantile.
+        stopped_by_width: whether `measure.until` chose the number of launches. Measuring until it
+            is narrow favours samples that scatter too little, so it gets a larger quantile.
     """
     middles, rounds = launch_midmeans(launches), sum(map(len, launches))
     several = len(middles) > 1
@@ -114,7 +114,7 @@ def midmean(values: Floats) -> float:
 
 @cache
 def _midmean_weights(count: int) -> Floats:
-    """What each of so many sorted values weighs in their midmean."""
+    """The weight of each of `count` sorted values in their midmean."""
     inner = np.arange(1, count + 1) - count / 4
     return np.asarray(np.clip(np.minimum(inner, inner[::-1]), 0, 1))
 

@@ -19,12 +19,12 @@ def core_shares(
 
     Args:
         world_size: ranks on this machine.
-        held: whether ranks keep to cores of their own.
+        held: whether each rank is pinned to its own cores.
         shared: ranks may take turns on a core.
         near: by rank, the cores next to its GPU, which it gets while there are any.
 
     Raises:
-        ValueError: there are not enough (the configuration is checked before).
+        ValueError: the cores do not suffice (the configuration is checked before).
     """
     if shared:
         cores = [*cores] * -(-world_size * threads // len(cores))

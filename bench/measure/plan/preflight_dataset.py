@@ -49,7 +49,7 @@ def check_model(config: Config) -> list[str]:
 
 
 def _check_header(file: Path) -> None:
-    """Refuse a file of weights that was cut off, or is none, such as a pointer of Git LFS."""
+    """Refuse a truncated file of weights, or a file without weights, such as a Git LFS pointer."""
     from safetensors import SafetensorError, safe_open  # not for `make doctor`, either
 
     try:
@@ -62,7 +62,7 @@ def _check_header(file: Path) -> None:
 
 
 def check_module(config: Config) -> list[str]:
-    """Refuse a module of the user's own that cannot be built, fed or trained; as `check_model`."""
+    """Refuse a user's module that cannot be built, fed or trained; returns as `check_model` does."""
     if config.model.module is None:
         return []
     find_file(config.model.module)
@@ -71,7 +71,7 @@ def check_module(config: Config) -> list[str]:
 
 
 def _inspect(function: str, config: Config, **given: Any) -> list[str]:
-    """Let a function of `bench.worker.workload.inspections` look at the model, as a rank would; its answer.
+    """Let a function of `bench.worker.workload.inspections` inspect the model, as a rank would; its answer.
 
     Raises:
         UserError: the sentence that it printed, ending with status 2: the user has something to correct.
@@ -112,7 +112,7 @@ def _inspect(function: str, config: Config, **given: Any) -> list[str]:
 
 
 def check_dataset(config: Config) -> list[str]:
-    """Refuse a dataset that cannot be read, or does not fit task and model; as `check_model`."""
+    """Refuse a dataset that cannot be read or does not fit task and model; returns as `check_model` does."""
     if config.data.name == python_docs.NAME:
         _check_python_docs(config)
     if config.data.name != "hf":
@@ -181,7 +181,7 @@ def _check_folders(config: Config) -> None:
         ("data.processor", config.data.processor, "a folder that save_pretrained wrote"),
     ):
         if place is None or not own.names_folder(place):
-            continue  # it can be the id of something on the hub, `owner/name`
+            continue  # it can be a hub id, `owner/name`
         try:
             there = Path(place).exists()
         except OSError:

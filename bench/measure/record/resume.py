@@ -36,7 +36,7 @@ class EarlierRun:
 
     # of the results file: measured blocks, and the failures that are final
     rows: list[dict[Any, Any]] = field(default_factory=list)
-    # the other failures' rows, which stay until their backend has been tried again
+    # rows of the other failures; they stay until their backend has been tried again
     retried: list[dict[Any, Any]] = field(default_factory=list)
     # how many rounds of each backend, of all launches together
     rounds: Mapping[str, int] = field(default_factory=dict)
@@ -70,14 +70,14 @@ class EarlierRun:
 def take_over_earlier_run(
     output: Output, records: Mapping[str, Record], *, resume: bool, beside: Sequence[SideFile] = ()
 ) -> EarlierRun:
-    """What an earlier run has left there; nothing unless this one is to resume it.
+    """What an earlier run has left in the output; empty unless this run is to resume it.
 
     Args:
         output: of the comparison.
         records: by backend, with the hashes that the rows must have.
         resume: else the first row of this run replaces the file.
-        beside: the files that are wanted beside the results. Without timed launches they come of the parity
-            launch, all of which is made again where one lacks a backend.
+        beside: the files that are wanted beside the results. Without timed launches the parity launch writes
+            them, and is repeated as a whole where a file lacks a backend.
 
     Raises:
         UserError: the results file is of another comparison or environment, or is damaged.
@@ -163,7 +163,7 @@ def rows_to_keep(table: pd.DataFrame) -> EarlierRun:
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)
     if reference in set(table[final]["backend"]):
-        final |= ~measured & (table["status"] == "skipped")  # for that very reason
+        final |= ~measured & (table["status"] == "skipped")  # for this reason
     rounds = pd.MultiIndex.from_frame(table[["launch", "round"]])
     paired = measured & rounds.isin(rounds[measured & (table["backend"] == reference)])
     blocks = table[paired]

@@ -1,4 +1,4 @@
-"""Which results a figure or table of many models is made of, and what of them stands together."""
+"""Chooses and groups the results for a figure or table of many models."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -55,7 +55,7 @@ def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[
     """The backends to show: those that are wanted, or the usual ones that at least one comparison tried.
 
     Raises:
-        UserError: a wanted one is in no comparison, or there is no backend but references.
+        UserError: no comparison has a wanted backend, or all backends are references.
     """
     there = {other.backend for comparison in comparisons for other in comparison.others}
     references = {comparison.reference for comparison in comparisons}
@@ -89,10 +89,10 @@ def showable(
 ) -> tuple[list[ReportedComparison], list[str]]:
     """The comparisons whose numbers are results, and a sentence for each of the others.
 
-    Where no speeds are shown, those at largest batches are none: less memory means nothing there.
+    Without speeds, comparisons at largest batches are left out: less memory means nothing there.
 
     Raises:
-        UserError: none is left.
+        UserError: no comparison is left.
     """
     kept, left_out = [], []
     for comparison in comparisons:
@@ -101,7 +101,7 @@ def showable(
         elif {"ok", "untimed"} & {summary.status for summary in comparison.summaries} == {"untimed"}:
             reason = "nothing of it was timed"
         elif comparison.at_largest and not as_speedup:
-            reason = "each backend fills the memory with a batch of its own"
+            reason = "each backend fills the memory with another batch"
         else:
             kept.append(comparison)
             continue

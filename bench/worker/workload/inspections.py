@@ -1,7 +1,7 @@
-"""`python -m bench.worker.workload.inspections FUNCTION PARENT_PID SPEC.json`: look at what the user gives.
+"""`python -m bench.worker.workload.inspections FUNCTION PARENT_PID SPEC.json`: inspect what the user gives.
 
-Before any launch, in a process of its own. It ends with status 2 after one sentence on stdout if the user has
-something to correct.
+It runs before any launch, in a separate process, and ends with status 2 after one sentence on stdout if the
+user has something to correct.
 """
 
 import json
@@ -31,10 +31,10 @@ from bench.worker.workload.trial import find_unused, try_model
 
 LOOKED_AT = 2000
 """Images or sounds that are opened, evenly spread over the dataset; a damaged one beyond them ends the launch
-that meets it, with the same sentence. Text is tokenized as a whole, so all of it is looked at."""
+that meets it, with the same sentence. Text is tokenized as a whole, so all of it is checked."""
 
 AT_ONCE = 16  # samples held in memory at a time
-FEW = 2  # samples of the batch that a module of the user's own is tried with; more are only made
+FEW = 2  # samples of the batch that a user's module is tried with; larger batches are only made
 
 
 def inspect_model(model: Model, *, seq_len: int | None, checkpointing: bool = False) -> list[str]:
@@ -52,7 +52,7 @@ def inspect_model(model: Model, *, seq_len: int | None, checkpointing: bool = Fa
 def inspect_dataset(
     model: Model, data: Data, *, seq_len: int | None, global_batch: int, checkpointing: bool = False
 ) -> list[str]:
-    """Prepare the dataset, look into it, and try the model on its highest ids and longest text."""
+    """Prepare the dataset, check it, and try the model on its highest ids and longest text."""
 
     def make(settings: Any) -> Arrays:
         prepared = prepare_dataset(model, data, settings=settings, seq_len=seq_len, global_batch=global_batch)
@@ -86,7 +86,7 @@ def inspect_module(
     device: str,
     checkpointing: bool,
 ) -> list[str]:
-    """Try a module of the user's own once: every backend relies on this in fp32 and without dropout.
+    """Try a user's module once: every backend relies on this in fp32 and without dropout.
 
     Returns the names of weights that get no gradient.
     """
@@ -125,7 +125,7 @@ def _check_batches(model: Model, *, micro_batch: int, seq_len: int | None, seed:
     if not _are_equal(first, again):
         raise UserError(
             f"example_batch({micro_batch}, {seed}) gives other values when it is called again",
-            "draw them from a generator of its own, torch.Generator().manual_seed(seed)",
+            "draw them from a separate generator, torch.Generator().manual_seed(seed)",
         )
     if _are_equal(first, other):
         raise UserError(
