@@ -42,7 +42,7 @@ endif
 BENCH = $(VENV)/bin/python -m bench $(if $(MODEL),model=$(MODEL)) \
 	$(if $(GPUS),device=cuda device.world_size=$(GPUS)) $(ARGS)
 
-# What a machine without any Python is told, in place of the shell's "not found".
+# What a machine without any Python prints, in place of the shell's "not found".
 PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was found. Any Python from 3.8 on starts the \
 	set-up, which brings the one that it needs; as root: apt install git make g++ python3-dev python3-venv ca-certificates \
 	(Debian, Ubuntu) or dnf install git make gcc-c++ python3-devel ca-certificates (Fedora).' >&2; exit 1; }
@@ -109,7 +109,7 @@ gpu-campaign: setup ## measure large models on a GPU, in about three hours
 node: setup ## serve a comparison of several machines, on every machine but the first: COORDINATOR=host:port
 	$(VENV)/bin/python -m bench.plugins.cluster.node_agent $(COORDINATOR) $(ARGS)
 
-#### look at results
+#### read results
 
 compare: setup ## compare results/ with its last commit, or BASE=… with NEW=…
 ## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request

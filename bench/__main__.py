@@ -83,7 +83,7 @@ def for_each_point(measure: Callable[[DictConfig], None]) -> None:
     before = os.environ.get(FULL_ERROR)
 
     def task(cfg: DictConfig) -> None:
-        with environment_variable(FULL_ERROR, before):  # not for the processes that it starts
+        with environment_variable(FULL_ERROR, before):  # child processes do not get the variable
             measure(cfg)
 
     with environment_variable(FULL_ERROR, "1"):
@@ -93,7 +93,7 @@ def for_each_point(measure: Callable[[DictConfig], None]) -> None:
 def measure_point(cfg: DictConfig) -> list[str]:
     """Measure one comparison; a line for each of its launches that was not ok."""
     if HydraConfig.get().job.chdir:
-        raise UserError("hydra.job.chdir=true would look for every path elsewhere", "leave it out")
+        raise UserError("hydra.job.chdir=true would resolve every path in another folder", "leave it out")
     config = load(cfg)
     name = check_and_name(config)
     in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
@@ -104,8 +104,8 @@ def measure_point(cfg: DictConfig) -> list[str]:
 def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> list[str]:
     """Measure the comparison, render its reports and print the answer, the table and the files.
 
-    Answer and table come before what only adds to them, and Ctrl-C then ends that alone, unless other
-    comparisons follow `in_sweep`. Returns a line for each launch that was not ok, and for each
+    Answer and table are printed before the pages and the rest; Ctrl-C then ends only that rest, unless
+    other comparisons follow `in_sweep`. Returns a line for each launch that was not ok, and for each
     tracker that did not get the results.
     """
     # these are not imported for --help, which answers at once
@@ -148,14 +148,14 @@ def measure_and_report(config: Config, stem: str, *, in_sweep: bool = False) -> 
 
 @dataclass
 class CommandOutcome:
-    """What has gone wrong so far. One comparison's trouble does not stop the next."""
+    """What has gone wrong so far. An error in one comparison does not stop the next."""
 
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     bugs: list[str] = field(default_factory=list)  # tracebacks
 
     def measure(self, cfg: DictConfig) -> None:
-        """Measure one comparison and note its trouble: Hydra never sees an exception of ours."""
+        """Measure one comparison and note its errors: no exception of ours reaches Hydra."""
         try:
             self.failed += measure_point(cfg)
         except CannotWriteResults as error:
@@ -180,7 +180,7 @@ class CommandOutcome:
 
 @contextmanager
 def environment_variable(name: str, value: str | None) -> Iterator[None]:
-    """Hold an environment variable at `value` (None: unset), then put back what was there."""
+    """Hold an environment variable at `value` (None: unset), then restore its old value."""
     before = os.environ.pop(name, None)
     os.environ.update({} if value is None else {name: value})
     try:

@@ -15,14 +15,14 @@ from typing import Any
 from bench.errors import CannotWriteResults, Terminated, UserError
 
 WIDTH = 100  # characters of a line on the terminal
-MOST_FILES = 4  # files that are named; of the others only the number is
+MOST_FILES = 4  # files that are named; the others are only counted
 
 RESUMABLE = "interrupted; complete rounds are kept, and the same command with resume=true goes on."
 """What an interrupted measurement says."""
 
 
 class _Outlet(io.FileIO):
-    """Where a command prints to. Once it takes no more, what follows is dropped, and nothing fails."""
+    """A command's output stream. Once it cannot be written to, further output is dropped without an error."""
 
     failure: OSError | None = None
 
@@ -121,11 +121,11 @@ def print_closing(
 
 
 def this_python() -> str:
-    """The Python that runs this, as one would type it here: most have not put it on their PATH."""
+    """The running Python, as it is typed in this folder: it is rarely on the user's PATH."""
     path = Path(sys.executable)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _plain(text: str | Path) -> str:
-    """On one line, and without what would steer the terminal: names come from files."""
+    """The words on one line, without control characters for the terminal: names come from files."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", "", " ".join(str(text).split()))

@@ -34,7 +34,7 @@ class Outcome:
 
 
 def find_outcome(results: ComparisonResults, backend: str) -> Outcome | None:
-    """What became of a backend, over the reference; None if it was not tried."""
+    """A backend's outcome over the reference; None if it was not tried."""
     summary, base = results.of(backend), results.base
     if summary is None or summary.is_reference:
         return None
@@ -42,7 +42,7 @@ def find_outcome(results: ComparisonResults, backend: str) -> Outcome | None:
 
 
 def find_outcome_over_best(results: ComparisonResults, backend: str) -> Outcome | None:
-    """What became of a backend over the fastest PyTorch; None if it is that, or if only one was measured."""
+    """A backend's outcome over the fastest PyTorch; None for that PyTorch, or if it is the only one."""
     summary, best = results.of(backend), results.best_pytorch
     if summary is None or summary.is_best_pytorch or not has_several_pytorch(results):
         return None
@@ -70,10 +70,10 @@ def _outcome(
 
 
 def has_several_pytorch(results: ComparisonResults) -> bool:
-    """Whether the fastest PyTorch is one of several: the only one is no best.
+    """Whether the fastest PyTorch is one of several: a single one is not called the best.
 
-    A backend that makes the same choices as another is not another one, nor is one in a loop of somebody's
-    that is timed for its own sake, or one that makes another update or rounds otherwise.
+    Backends with the same choices count once. Not counted are backends in another library's loop, which is
+    timed for itself, and backends with another update or another rounding.
     """
     may_be_best = (
         summary

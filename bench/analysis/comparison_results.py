@@ -13,7 +13,7 @@ from bench.statistics.summary import BackendSummary, summarise
 from bench.statistics.table_values import at_largest_batch, distinct_text, latest_overrides, left_alone
 
 SAME_PEAK = 0.02
-"""A peak within so much of another's, as a share of it, is the same: peaks have no interval."""
+"""Peaks that differ by less than this share are called the same: peaks have no interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ComparisonResults:
 
     @property
     def best_pytorch(self) -> BackendSummary | None:
-        """The fastest PyTorch, be it the only one; None if none was timed."""
+        """The fastest PyTorch, even if it is the only one; None if none was timed."""
         return next((summary for summary in self.summaries if summary.is_best_pytorch), None)
 
     def of(self, backend: str) -> BackendSummary | None:
@@ -68,12 +68,12 @@ class ComparisonResults:
 
     @cached_property
     def is_timed(self) -> bool:
-        """Whether it was not about parity alone."""
+        """Whether blocks were timed: False if only parity was checked."""
         return {summary.status for summary in self.summaries} != {"untimed"}
 
     @cached_property
     def on_cpu(self) -> bool:
-        """Whether it ran on a CPU."""
+        """Whether the comparison ran on a CPU."""
         return distinct_text(self.rows, "device") == "cpu"
 
     @cached_property

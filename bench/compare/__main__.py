@@ -66,7 +66,7 @@ class ComparedPair:
 
     @property
     def notes(self) -> list[str]:
-        """What stands below the table; between hosts, where much differs, only the first differences."""
+        """The notes below the table; between hosts, where much differs, only the first differences."""
         if self.hosts is None:
             return self.differences or ["nothing differs in the environment"]
         judged = "not known to be the same host: judged is the change of each speed-up; its interval contains"
@@ -82,7 +82,7 @@ class ComparedPair:
 
 @dataclass(kw_only=True)
 class ComparedSources:
-    """What has been compared so far; why a file could not be stands on stderr."""
+    """What has been compared so far; stderr says why a file could not be compared."""
 
     base: Source
     pairing: Pairing

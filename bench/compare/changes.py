@@ -23,7 +23,7 @@ from bench.statistics.table_values import stopped_by_width
 TOLERANCES = CONF / "tolerances.yaml"
 
 MOST, WIDE = 0.5, 0.1
-"""The largest share of a metric that a file may let become worse, and from which on that is said."""
+"""The largest tolerance that a file may set, and the tolerance above which a report mentions it."""
 
 METRICS = ("throughput", "speedup", "memory")  # what may become worse; the file has a share for each
 

@@ -45,7 +45,7 @@ def _describe_kind(environment: dict[str, Any]) -> str:
 
 
 def changed_choices(base: pd.DataFrame, new: pd.DataFrame, name: str) -> list[str]:
-    """What a backend of this name is otherwise than before, so that its ratio would mean nothing."""
+    """How a backend of this name differs from before, so that a ratio would mean nothing."""
     sides = [blocks_of(rows, name).rows for rows in (base, new)]
     if not all(map(len, sides)):
         return []
@@ -58,7 +58,7 @@ def changed_choices(base: pd.DataFrame, new: pd.DataFrame, name: str) -> list[st
 
 
 def are_of_one_host(base: pd.DataFrame, new: pd.DataFrame) -> bool:
-    """Whether both files say that they were measured on the same host; older ones do not say on which."""
+    """Whether both files name the same host; older files do not name it."""
     hosts = {latest_environment(rows).get("host") for rows in (base, new)}
     return len(hosts) == 1 and None not in hosts
 
@@ -83,7 +83,7 @@ def named_differences(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
 
 
 def _describe_extent(rows: pd.DataFrame) -> str:
-    """`4 launches, 32 rounds`, and of which backend there are fewer."""
+    """`4 launches, 32 rounds`, and the backends with fewer rounds."""
     timed = rows[rows["round"].notna()].drop_duplicates(["backend", "launch", "round"])
     rounds = timed["backend"].value_counts()
     fewer = [f"{count} of {name}" for name, count in rounds.items() if count < rounds.max()]

@@ -14,7 +14,7 @@ from bench.statistics.table_values import distinct_text
 def read_results(
     files: Mapping[str, ResultsFile], refuse: Callable[[UserError], None]
 ) -> dict[str, ComparisonResults]:
-    """The comparisons by place; without those that are damaged, for each of which `refuse` is called."""
+    """The undamaged comparisons, by place; `refuse` is called for each damaged one."""
     comparisons = {}
     for place, file in files.items():
         try:
@@ -30,7 +30,7 @@ def read_same_model(base: Source, new: Iterable[pd.DataFrame]) -> dict[str, Comp
     files = {
         name: file for name, file in base.files.items() if any(model in file.content for model in models)
     }
-    return read_results(files, lambda _: None)  # `make report` tells of damaged ones
+    return read_results(files, lambda _: None)  # `make report` names damaged ones
 
 
 def find_on_another_host(
@@ -38,7 +38,7 @@ def find_on_another_host(
 ) -> str | None:
     """The place of the same comparison on another host of the kind, by its columns, never by the file's name.
 
-    Of several that with most of the same backends. None if there is none with any.
+    Of several, the one with most of the same backends. None if none has any of them.
     """
     settings, backends = kinds.settings_of(new), kinds.backends_of(new)
     shared = {}
@@ -60,5 +60,5 @@ def estimate_host_spread(known: Mapping[str, ComparisonResults]) -> kinds.HostSp
 
 
 def _machine_of(place: str) -> str:
-    """The folder of the machine in a file's place; empty for a file outside of such."""
+    """The folder of the machine in a file's place; empty for a file outside a machine's folder."""
     return place.split("/")[0] if "/" in place else ""

@@ -24,10 +24,10 @@ class HostSpread:
 
     deviation: float = 0.05  # their standard deviation
     freedom: float = math.inf  # its degrees of freedom
-    pairs: int = 0  # of hosts that are known: of each kind one fewer than its hosts
+    pairs: int = 0  # pairs of known hosts: for each kind, its number of hosts less one
 
     def __str__(self) -> str:
-        """What it is, and where it comes from."""
+        """The value, and where it comes from."""
         known = f"estimated from {self.pairs} pairs"
         assumed = f"assumed until {FEWEST} pairs of hosts are known"
         return f"{self.deviation:.1%} between hosts, {assumed if math.isinf(self.freedom) else known}"
@@ -39,15 +39,15 @@ class SameComparison:
 
     machines: Mapping[str, ComparisonResults]  # by the machine's name
     # of each backend that at least two machines measured with the same choices, the log speed-ups of the
-    # launches of each of these machines; a single launch may be all that one has
+    # launches of each of these machines; a machine may have a single launch
     launches: Mapping[str, Mapping[str, Floats]]
 
 
 def group_by_comparison(by_machine: Mapping[str, Iterable[ComparisonResults]]) -> list[SameComparison]:
     """The comparisons that at least two machines have made, in the order in which they are given.
 
-    Of several of one machine that with the shortest name counts, whose command has the fewest overrides:
-    rounds of the same machine would make the machines look more alike than they are.
+    If one machine has several, the one with the shortest name counts, whose command has the fewest
+    overrides: several of one machine would make the machines seem more alike than they are.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, ComparisonResults]] = {}
     for machine, several in by_machine.items():
@@ -94,8 +94,8 @@ def group_by_kind(machines: Mapping[str, ComparisonResults]) -> list[list[str]]:
 def spread_between_hosts(compared: Sequence[SameComparison]) -> HostSpread:
     """Estimate the spread of hosts within kinds, pooled over comparisons and backends; else the default.
 
-    The variance of a kind's hosts less that of each one's mean over launches. Its degrees of freedom are the
-    pairs of hosts, not backends: a host that is special is so for all of them.
+    It is the variance between a kind's hosts less the variance of each host's mean over launches. Its degrees
+    of freedom are the pairs of hosts, not backends: an unusual host is unusual for all backends.
     """
     variances, weights, pairs = [], [], dict[tuple[str, ...], int]()
     for same in compared:

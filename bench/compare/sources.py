@@ -153,7 +153,7 @@ def _parts(folder: Path) -> tuple[str, ...]:
 
 
 def _holds_comparison(place: Path) -> bool:
-    """Whether it lies where comparisons do; what lies beside one has a dot in its name."""
+    """Whether the place is that of a comparison; files beside a comparison have a dot in their names."""
     return "." not in place.stem and not set(NO_COMPARISONS) & set(place.parts[:-1])
 
 

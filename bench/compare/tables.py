@@ -13,7 +13,7 @@ from bench.report.words.formatting import MISSING, one_line, ratio
 
 
 def _verdict(change: BackendChange) -> blocks.Text:
-    """The verdict; each metric that became worse stands on a line of its own where there is room."""
+    """The verdict; each metric that became worse stands on a separate line where there is room."""
     worse = f"REGRESSION: {', '.join(change.regressions)}" if change.regressions else ""
     first, *others = list(filter(None, [change.verdict, *worse.replace(", ", ",\n").split("\n")])) or [
         MISSING

@@ -13,7 +13,7 @@ USUAL = "pytorch"  # the reference wherever it is among the backends
 
 @dataclass(kw_only=True)
 class Backend:
-    """Engine, optimizer and sharding, on a stack; and in what else it differs from its comparison.
+    """Engine, optimizer and sharding, on a stack; and its other differences from the comparison.
 
     `Config` checks all of it, since it knows the backend's name.
     """
@@ -31,7 +31,7 @@ class Backend:
     pinned_memory: bool | None = None
     loop: str = one_of(*choices.LOOPS, default="bare")  # what makes the steps: bench/worker/loops/
     accumulate: int = at_least(1, 1)  # parts in which each micro-batch is trained; its samples stay the same
-    slowed_by: float = at_least(0, 0.0)  # each step waits this share of its own time: for `make selftest`
+    slowed_by: float = at_least(0, 0.0)  # each step waits this share of its time: for `make selftest`
 
     def optimizer_on(self, device: str) -> str:
         """Return the optimizer that runs on `device`.
@@ -44,13 +44,13 @@ class Backend:
 
 
 def choose_reference(backends: Iterable[object]) -> str:
-    """Return the name of the reference: `pytorch`, or the first of these where that is not among them."""
+    """Return the name of the reference: `pytorch`, or the first of these if `pytorch` is not among them."""
     names = [str(name) for name in backends]
     return USUAL if USUAL in names or not names else names[0]
 
 
 def describe_reference(reference: str, backends: Collection[str]) -> str:
-    """A sentence if speed-ups are not over `pytorch`, as a reader would expect; else nothing."""
+    """A sentence if speed-ups are not over `pytorch`, as a reader would expect; else empty."""
     if reference == USUAL:
         return ""
     why = "" if USUAL in backends else f", since {USUAL} is not among the backends"

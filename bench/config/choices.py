@@ -1,7 +1,7 @@
 """The words and limits of the configuration: engines, shardings, tasks, precisions, tolerances.
 
 Constants alone, so that any module may import them. An engine, optimizer, sharding or task is known as soon
-as its module is there.
+as its module exists.
 """
 
 from bench.setup.checkout import ROOT
@@ -10,9 +10,9 @@ CONF = ROOT / "conf"  # the shipped configuration files
 
 
 def _modules(folder: str) -> tuple[str, ...]:
-    """Return the names of the modules in a folder of `bench/worker`, but for those with a leading underscore.
+    """Return the names of the modules in a folder of `bench/worker`, except those with a leading underscore.
 
-    Looked up as files: importing them would import a framework.
+    They are found as files: importing them would import a framework.
     """
     return tuple(sorted(path.stem for path in (ROOT / "bench" / "worker" / folder).glob("[!_]*.py")))
 
@@ -55,22 +55,22 @@ DIVIDED = {
     "zero3_offload": ("optimizer", "gradients", "weights"),
     "fsdp2": ("optimizer", "gradients", "weights"),
 }
-"""What the ranks divide among them under each sharding; of everything else each has the whole."""
+"""What the ranks divide among them under each sharding; every rank holds all the rest."""
 
 WITHOUT_WHOLE_WEIGHTS = tuple(name for name, divided in DIVIDED.items() if "weights" in divided)
 """Shardings under which a rank has a layer's weights only while it computes that layer."""
 
-LOOPS = ("bare", *_modules("loops"))  # what makes the steps: the harness's own loop, or one that users have
+LOOPS = ("bare", *_modules("loops"))  # what makes the steps: the harness's loop, or another library's
 
 SHARDINGS_OF_LOOPS = dict.fromkeys(
     ("trainer", "ort_trainer"), ("ddp", *(name for name in DEEPSPEED if name not in IN_16_BITS_ALONE))
 )
-"""The shardings of loops other than the bare one, which trains under all; a loop that is not here has DDP."""
+"""The shardings of each loop. The bare loop trains under all; a loop that is not listed has DDP alone."""
 
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
 OWN_TASK = "own"
-"""The task of a module of the user's own, which has no head of transformers: what its loss asks for."""
+"""The task of a user's module, which has no head of transformers: its loss defines the task."""
 
 WITHOUT_LENGTH = ("image-classification", "masked-image-modeling", "semantic-segmentation")
 """Tasks whose samples have no sequence length."""
@@ -89,10 +89,10 @@ rounding to 24, 11, 11 and 8 significant bits."""
 LENGTHS = ("full", "uniform")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
-COUNT = "count"  # what is found out of collectives after the timed launches: which of them a step has
+COUNT = "count"  # after the timed launches, count the collectives of a step
 
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 
 USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
-"""The backends of `make bench`; names and titles say others, since they are why a comparison was made."""
+"""The backends of `make bench`; names and titles mention only others."""

@@ -1,4 +1,4 @@
-"""What files hold, as hashes: the key of all that is made of them and kept. A file's time says nothing."""
+"""Hashes of files' contents: the keys of everything cached that is made from them. Times are not used."""
 
 import hashlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.machine.environment import digest
 
 MEDIA = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".wav", ".flac", ".mp3", ".ogg")
-"""Endings of images and sounds, of which rows hold the path alone: they are read when they are asked for."""
+"""Endings of image and sound files: rows hold their paths alone, and a file is read when it is used."""
 
 
 def hash_file(path: Path) -> str:
@@ -20,7 +20,7 @@ def hash_file(path: Path) -> str:
 
 
 def hash_files(place: Path, *, media: bool = True) -> dict[str, str | int]:
-    """Return the hash of a file, or of each in a folder by its path; without `media` the sizes of those."""
+    """Return the hash of a file, or of each in a folder by its path; media count by size without `media`."""
     if place.is_file():
         return {".": hash_file(place)}
     found = (Path(folder, name) for folder, _, names in os.walk(place, followlinks=True) for name in names)

@@ -44,7 +44,7 @@ class Data:
     pinned_memory: bool = True  # on CUDA: batches wait in memory that the device reads by itself
 
     def loader_on(self, device: str) -> str:
-        """Return how batches are prepared, `workers=2 pinned_memory=true`; empty if they lie ready."""
+        """Return how batches are prepared, `workers=2 pinned_memory=true`; empty without preparation."""
         if self.name != "hf":
             return ""
         pinned = f" pinned_memory={str(self.pinned_memory).lower()}" if device == "cuda" else ""
@@ -54,9 +54,9 @@ class Data:
         check_fields(self, "data.")
 
     def check_source(self) -> None:
-        """Refuse what has no effect, a dataset that is not named, or has no processor.
+        """Refuse settings without effect, and a dataset without a name or without a processor.
 
-        It is called once the model is known to take such data.
+        Called once the model is known to take such data.
         """
         usual = Data(name=self.name)
         for name, keys in OF_NAMES.items():

@@ -14,8 +14,8 @@ class Device:
     type: str = one_of("cpu", "cuda")
     world_size: int = at_least(1)  # ranks, on all nodes together
     threads: int = at_least(1)  # per rank
-    # Each rank keeps to `threads` cores of its own, and the engine to as many threads. If false, nothing is
-    # held but what torchrun holds: an engine that ignores OMP_NUM_THREADS takes what it likes.
+    # Each rank is pinned to its own `threads` cores, and the engine uses as many threads. If false, only what
+    # torchrun sets applies: an engine that ignores OMP_NUM_THREADS uses as many threads as it likes.
     hold_threads: bool
     # tuned: the same settings of glibc's malloc for all workers; system: its defaults
     allocator: str = one_of("tuned", "system")
@@ -27,7 +27,7 @@ class Device:
     # More ranks than cores, which take turns: what they send and hold is as it would be; nothing is timed.
     share_cores: bool = False
     nnodes: int = at_least(1, 1)  # machines, with equally many ranks each
-    # what the link between them is held to; null: nothing holds it
+    # the rate to which the link between them is limited; null: no limit
     link_gbit_per_s: float | None = above_zero(None)
     rdzv_endpoint: str | None = None  # host:port of this machine, at which the others report
     rdzv_timeout_s: float = above_zero(300)  # how long to wait for them before anything starts
@@ -42,7 +42,7 @@ class Device:
         if not self.hold_threads and self.world_size > 1:
             raise UserError(
                 "device.hold_threads=false needs device.world_size=1, since ranks that share their cores "
-                "cannot be told from others' work",
+                "cannot be distinguished from others' work",
                 "set device.world_size=1",
             )
         if self.memory_limit_gib is not None and self.type == "cuda":

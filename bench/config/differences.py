@@ -1,4 +1,4 @@
-"""What of a configuration is not as by default: names, titles, rows and commands are made of it alone.
+"""How a configuration differs from the defaults: names, titles, rows and commands are made of this alone.
 
 The defaults are what conf/ has, on this machine and stack, for the same model, device, backends, data and
 precision. So equal configurations differ in the same, however they were typed.
@@ -23,7 +23,7 @@ from bench.config.own import OWN
 from bench.config.schema import Config
 from bench.machine import hardware
 
-PLACES = ("results_dir", "reports_dir", "resume", "track")  # they change nothing that is measured
+PLACES = ("results_dir", "reports_dir", "resume", "track")  # they do not change what is measured
 
 _PLAIN = re.compile(
     r"(?!(null|true|false|[+-]?(nan|inf))$|[+.-]*\d)[a-z_./+-][\w./:@+-]*", re.IGNORECASE | re.ASCII
@@ -40,7 +40,7 @@ def overrides_of(config: Config, *, places: bool = False) -> list[str]:
 
 
 def format_override(key: str, value: Any) -> str:
-    """Return an override as Hydra reads it; `~key`, of which nothing is left, has no value."""
+    """Return an override as Hydra reads it; `~key`, which removes a key, has no value."""
     if "@" in key:  # in a dotted key Hydra takes it for its own
         _, backend, setting = key.split(".", 2)
         return f"backends={{{backend}:{{{setting}:{_format(value)}}}}}"
@@ -85,7 +85,7 @@ def differences(config: Config) -> dict[str, Any]:
     found = {group: choice for group, choice in chosen.items() if choice != usual[group]}
     wanted = dataclasses.asdict(config)
     del wanted["searchpath"]
-    # What follows from other values is judged once those are as wanted.
+    # Values that depend on other values are compared once those are set.
     for computed in (False, True):
         _compare(defaults, wanted, "", found, computed=computed)
     return found
@@ -98,7 +98,7 @@ def _sort(backends: Iterable[str]) -> list[str]:
 
 
 def _load(group: str, name: str, config: Config) -> dict[str, Any]:
-    """What the file of a choice says; nothing if it is in no folder that is known."""
+    """The content of a choice's file; empty if no known folder has it."""
     folders = [*(Path(place.removeprefix("file://")) for place in config.searchpath), CONF]
     files = [file for folder in folders for file in (folder / group).glob("*.yaml")]
     return next((_read(file) for file in files if file.stem == name), {})

@@ -18,7 +18,7 @@ class EngineOption:
     read_back: str = ""
     values: tuple[OptionValue, ...] = (False, True)  # that it may have
     on_gpu: bool = False  # it has an effect on CUDA devices alone
-    values_on_gpu: tuple[OptionValue, ...] = ()  # those of its values of which that is true
+    values_on_gpu: tuple[OptionValue, ...] = ()  # the values for which `on_gpu` holds
     recomputes: bool = False  # it has an effect with `checkpointing` alone
 
 

@@ -24,7 +24,7 @@ OF_A_BACKEND = {
     **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
     **{"workers": None, "pinned_memory": None},
 }
-"""Settings and their defaults, at which the hash is as before there was a choice."""
+"""Later settings and their defaults, at which the hash is the same as before they existed."""
 
 
 def measured_settings(config: Config) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def measured_settings(config: Config) -> dict[str, Any]:
 
 
 def _add_constants(plain: dict[str, Any]) -> None:
-    """Add what decides what is measured and cannot be set: with another value, it is another comparison."""
+    """Add constants that decide what is measured: with other values it would be another comparison."""
     scaled = plain["precision"]["name"] == "fp16"
     plain["precision"]["initial_scale"] = INITIAL_SCALE if scaled else None
     plain["precision"]["growth_steps"] = GROWTH_STEPS if scaled else None
@@ -62,7 +62,7 @@ def _leave_out(settings: dict[str, Any], defaults: Mapping[str, Any]) -> None:
 def config_hash(config: Config) -> str:
     """Return a hash of what is measured: the settings, and the user's weights, code and data.
 
-    How many launches there are does not matter, as long as there are any: they can be added later.
+    The number of launches does not matter unless it is 0: launches can be added later.
     """
     plain: dict[str, Any] = measured_settings(config)
     if plain["measure"]["launches"]:

@@ -22,7 +22,7 @@ PAIR = 2  # layers that a stage keeps if N allows: Swin's windows are shifted in
 
 
 def parse(size: str) -> int | None:
-    """Return N of `layers:N`, or refuse what is no number; None if the size is not of that kind."""
+    """Return N of `layers:N`, or refuse it if it is no number; None if the size is of another kind."""
     if not size.startswith(PREFIX):
         return None
     number = size.removeprefix(PREFIX)

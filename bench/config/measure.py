@@ -11,7 +11,7 @@ SATURATING = "saturating"
 
 @dataclass(kw_only=True)
 class Measure:
-    """How long and how often is measured."""
+    """How long and how often blocks are timed."""
 
     name: str = "default"  # of the file that the rest began with
     launches: int = at_least(0)  # 0: parity alone, nothing is timed
@@ -45,7 +45,7 @@ class Measure:
     explain: bool = False  # profile every backend after the timed launches
     collectives: str | None = one_of(COUNT, default=None)  # then count what ranks send each other
     most_trials: int = at_least(2, 12)  # launches that the search for the batch may take, of each backend
-    # steps of a block, after each of which the held-out loss is computed
+    # steps of a block; after each block the held-out loss is computed
     evaluate_every: int | None = at_least(1, None)
     # of those, the one to reach
     target_loss: float | None = above_zero(None, most=5.5, why="a model that has learnt nothing is there")

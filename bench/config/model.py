@@ -47,7 +47,7 @@ class Model:
     trained: str = ALL  # or head, or layers:N for the last N layers and the head; the rest is frozen
     pretrained: str | None = None  # a hub id or a folder; random weights from `config` when None
     trust_remote_code: bool = False  # whether the Python files that come with a checkpoint may run
-    module: str | None = None  # a torch module of the user's own: path/to/file.py:Name or package.module:Name
+    module: str | None = None  # the user's torch module: path/to/file.py:Name or package.module:Name
 
     def __post_init__(self) -> None:
         check_fields(self, "model.")
@@ -70,18 +70,18 @@ class Model:
         return own.merge(own.read_config(self.pretrained) or {}, self.config)
 
     def _check_module(self) -> None:
-        """Refuse for a module of the user's own what belongs to transformers' models, and the other way."""
+        """Refuse transformers' settings for a user's module, and the reverse."""
         if self.module is None:
             if self.task == OWN_TASK:
                 raise UserError(
-                    f"model.task={OWN_TASK} is the task of a module of your own, and none is given",
+                    f"model.task={OWN_TASK} is the task of your own module, and none is given",
                     "leave it out, or set model.module=path/to/file.py:Name",
                 )
             return
         if self.architecture is not None:
             raise UserError(
                 f"model={self.name} is a {self.architecture} of transformers, and "
-                f"model.module={self.module} a model of your own",
+                f"model.module={self.module} is your own model",
                 "leave one of them out",
             )
         if self.task != OWN_TASK:

@@ -1,7 +1,7 @@
 """The name of a comparison's results file: one configuration, one name, and no two with the same.
 
 `<model>-<device>x<world_size>[-<words of what differs from the defaults>-<a hash of it>]`: letters, digits,
-`_` and `-`, short enough to read. What differs stands in the rows; the name only tells files apart.
+`_` and `-`, short enough to read. The rows hold all differences; the name only distinguishes files.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ UNNAMED = (
     *("model", "model.name", "device", "device.world_size", "machine", "study", *PLACES),
     *(f"device.{setting}" for setting in RENDEZVOUS),
 )
-"""Settings that change nothing that is measured, or that the name begins with. Nor does it say those of
-`measure`, but for measure.batch=max, measure=converge and parity alone."""
+"""Settings left out: they do not change what is measured, or the name begins with them. Settings of `measure`
+are left out, too, except measure.batch=max, measure=converge and parity alone."""
 
 DEFAULT_STACK = next(iter(STACKS))  # the stack that names leave out
 

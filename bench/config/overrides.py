@@ -1,4 +1,4 @@
-"""What is typed becomes what Hydra takes: each override is parsed once, and refused here or not at all."""
+"""Turns the command line into Hydra's overrides: each is parsed once, and refused here or not at all."""
 
 import re
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ from bench.errors import UserError
 SEARCHPATH = "hydra.searchpath"
 
 FREE = re.compile(r"(model\.config|data\.columns|backends\..*\.engine_options)(\.|$)")
-"""How keys begin that a mapping may lack so far, to which Hydra adds with ++ alone."""
+"""Beginnings of keys that their mapping may lack so far: Hydra adds them with ++ alone."""
 
 
 def for_hydra(words: Sequence[str]) -> list[str]:
     """Return the overrides for Hydra: texts that its grammar would refuse in quotes, and what follows.
 
-    A named model of the user's own chooses `model=own`, unless the words choose a model; and the
-    configuration is told the user's own folders. Refuses what is not one choice where a comparison has one;
+    A user's model that is named chooses `model=own`, unless the words choose a model; and the user's
+    folders are added to the configuration. Refuses several values where a comparison has one;
     HydraException if an override cannot be parsed.
     """
-    saturating = f"micro_batch={SATURATING}"  # the setting of measuring that it is
+    saturating = f"micro_batch={SATURATING}"  # the setting of `measure` that it stands for
     parsed = [_parse(f"measure.batch={SATURATING}" if word == saturating else word) for word in words]
     values = {override.key_or_group: override.value() for _, override in parsed}
     texts = [text for text, _ in parsed]
@@ -48,8 +48,8 @@ def for_hydra(words: Sequence[str]) -> list[str]:
 def _parse(word: str) -> tuple[str, Override]:
     """An override as Hydra takes it. A path on the command line may have characters that its grammar lacks.
 
-    `results_dir=/tmp/möbel` becomes `results_dir="/tmp/möbel"`, and `study=1_0` no number. Between commas are
-    values of a sweep. Nobody has to know which keys take a + or ++ before them.
+    `results_dir=/tmp/möbel` becomes `results_dir="/tmp/möbel"`, and `study=1_0` stays text. Commas separate
+    the values of a sweep. Users need not know which keys take a + or ++ before them.
     """
     parser = OverridesParser.create()
     key, sign, value = word.partition("=")

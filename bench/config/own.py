@@ -1,4 +1,4 @@
-"""conf/model/own.yaml: what the command line leaves out about a model of the user's is read off the model."""
+"""conf/model/own.yaml: what the command line does not say about a user's model is read from the model."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from bench.config.choices import OWN_TASK, WITHOUT_LENGTH
 from bench.errors import UserError
 
 OWN = "own"  # the choice of `model` that takes everything from the user's model
-KEYS = ("model.pretrained", "model.module")  # the keys that name a model of the user's own
+KEYS = ("model.pretrained", "model.module")  # the keys that name a user's model
 
 HEADS = {
     "ForMaskedLM": "masked-lm",
@@ -25,11 +25,11 @@ HEADS = {
     "ForSemanticSegmentation": "semantic-segmentation",
     "ForCTC": "speech-recognition-ctc",
 }
-"""How the classes of transformers end that have a task's head, where the end alone tells the task."""
+"""Endings of transformers' class names by task, where the ending alone determines the task."""
 
 
 def name_model(pretrained: str | None, module: str | None) -> str:
-    """Return the folder's or hub id's last part, or the module's name in kebab case; refuse neither."""
+    """Return the folder's or hub id's last part, or the module's name in kebab case; one must be given."""
     if pretrained is not None and module is None:
         return Path(pretrained).absolute().name
     if module is None:
@@ -63,9 +63,9 @@ def merge(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_contradictions(given: Mapping[str, Any], saved: Mapping[str, Any], path: str = "") -> list[str]:
-    """Return sizes that differ, as `KEY=6, not 2`: what the shape or number of tensors may follow from.
+    """Return sizes that differ, as `KEY=6, not 2`: settings that may decide the shape or number of tensors.
 
-    These are whole numbers and lists of them, but for numbers of labels, tokens and probabilities.
+    These are whole numbers and lists of them, except numbers of labels and tokens, and probabilities.
     """
     found = []
     for key, value in given.items():
@@ -85,9 +85,9 @@ def _is_size(value: Any) -> bool:
 
 
 def check_folder(pretrained: str | None, architecture: str | None, given: Mapping[str, Any]) -> None:
-    """Refuse a folder that is no checkpoint, and one whose sizes a preset or the user contradicts.
+    """Refuse a folder without a checkpoint, and a checkpoint whose sizes a preset or the user contradicts.
 
-    A hub id is not looked at here. `given` is `model.config`.
+    A hub id is not checked here. `given` is `model.config`.
     """
     saved, folder = read_config(pretrained), Path(pretrained or "")
     if saved is None:
@@ -174,13 +174,13 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
 
 
 def names_folder(place: str) -> bool:
-    """Whether this names a folder for sure, since no id on the hub (`owner/name` or `name`) looks like it."""
+    """Whether this can only be a folder, since no hub id (`owner/name` or `name`) has this form."""
     return place.startswith((".", "/", "~")) or place.endswith("/") or place.count("/") > 1
 
 
 def length(task: str) -> int | None:
-    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None of images.
+    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None for images.
 
-    None, too, of a module of the user's own: its example_batch knows.
+    None also for a user's module: its example_batch decides.
     """
     return None if task in (*WITHOUT_LENGTH, OWN_TASK) else 64

@@ -32,7 +32,7 @@ def as_user_errors() -> Iterator[None]:
                 "track.mlflow without track=mlflow",
                 "choose it, or write the whole in a file of your own, as conf/model/llama-2-7b.yaml does",
             ) from error
-        except (ValueError, OSError, UserWarning) as error:  # what Hydra checks without a class of its own
+        except (ValueError, OSError, UserWarning) as error:  # Hydra has no class for these
             raise _user_error(error) from error
 
 

@@ -1,8 +1,8 @@
 """The typed configuration of one comparison, checked once, before any work starts.
 
-`conf/` composes into it. Every part (`model`, `data`, `measure` …) is a dataclass in a file of its own that
-refuses what is impossible in itself; `Config` refuses what the parts make of each other, and
-`bench.measure.plan.preflight` what this machine cannot do. Nothing here knows of Hydra: `compose` makes a
+`conf/` composes into it. Every part (`model`, `data`, `measure` …) is a dataclass in its own file, which
+refuses settings that are impossible in themselves. `Config` refuses impossible combinations of parts, and
+`bench.measure.plan.preflight` what this machine cannot do. Nothing here imports Hydra: `compose` makes a
 `Config` out of a command line.
 """
 
@@ -142,7 +142,7 @@ class Config:
             )
 
     def _check_loader(self, name: str, backend: Backend) -> None:
-        """Refuse another way to prepare batches where none are prepared, or none reach a GPU."""
+        """Refuse settings of a backend's batch preparation that have no effect with this data or device."""
         for key in LOADER_SETTINGS:
             if getattr(backend, key) is not None and self.data.name != "hf":
                 raise UserError(
@@ -161,7 +161,7 @@ class Config:
             raise UserError(error.reason.replace("data.", f"backends.{name}.", 1), error.remedy) from None
 
     def _check_offload(self, name: str, backend: Backend) -> None:
-        """Refuse an optimizer that would step elsewhere than its states are."""
+        """Refuse an optimizer that would step on another device than its states are on."""
         if self.device.type == "cpu":
             return
         offloaded = backend.sharding in choices.OFFLOADED
@@ -204,7 +204,7 @@ class Config:
             part.check(self)
 
     def _check_length(self) -> None:
-        if self.model.module is not None:  # whose example_batch may or may not take a length
+        if self.model.module is not None:  # its example_batch may or may not take a length
             return
         without = self.model.task in choices.WITHOUT_LENGTH
         if self.seq_len is None:
@@ -224,7 +224,7 @@ class Config:
             )
 
     def _check_module(self) -> None:
-        """Refuse other data and another attention than those that a module of the user's own has."""
+        """Refuse data and attention that a user's module cannot have."""
         module = self.model.module
         if module is None:
             return

@@ -28,7 +28,7 @@ def check_size(name: str, config: Mapping[str, Any], size: str) -> None:
 
 
 def check_mini(name: str, config: Mapping[str, Any]) -> None:
-    """Refuse what a user has changed of a shipped model, and a miniature has otherwise."""
+    """Refuse changes of a shipped model that would not change its miniature."""
     shipped, small = read_shipped(name), mini.shrink(config)
     for key, value in config.items():
         if shipped and value != shipped["config"].get(key) and small[key] != value:
@@ -47,7 +47,7 @@ def resize(config: Mapping[str, Any], size: str) -> dict[str, Any]:
 
 
 def read_shipped(name: str) -> dict[str, Any] | None:
-    """Return what conf/model/NAME.yaml says; None if there is no such file, or it names no model itself."""
+    """Return the content of conf/model/NAME.yaml; None without that file, or if it names no model itself."""
     from omegaconf import OmegaConf  # not for `make doctor`, which runs where nothing is installed
 
     file = CONF / "model" / f"{name}.yaml"
@@ -56,7 +56,7 @@ def read_shipped(name: str) -> dict[str, Any] | None:
 
 
 def is_changed(shipped: Mapping[str, Any], architecture: str | None, config: Mapping[str, Any]) -> bool:
-    """Whether a model of a shipped file's name is another than the file describes."""
+    """Whether a model with a shipped file's name differs from the file."""
     known = shipped["config"]
     changed = {key for key in known.keys() | config.keys() if known.get(key) != config.get(key)}
     return architecture != shipped["architecture"] or not changed <= OF_LABELS

@@ -19,7 +19,7 @@ class Wandb:
 
     mode: str = one_of("offline", "online")
     project: str
-    entity: str | None  # the team; null: of who is logged in
+    entity: str | None  # the team; null: that of the logged-in user
 
 
 @dataclass(kw_only=True)
@@ -33,7 +33,7 @@ class Tensorboard:
 class Track:
     """The trackers, each None if it is not wanted."""
 
-    folder: str  # where those that have no server keep what they are given
+    folder: str  # where trackers without a server store what is logged
     timeout_s: float = above_zero()  # for all of them together
     mlflow: Mlflow | None = None
     wandb: Wandb | None = None

@@ -8,7 +8,7 @@ from bench.errors import UserError
 
 INITIAL_SCALE, GROWTH_STEPS = 65536.0, 2000
 """In fp16 the loss is multiplied by a scale that halves when a gradient overflows (that step is skipped) and
-doubles after so many steps without (Micikevicius et al. 2017, arXiv:1710.03740, 3.2). The defaults of
+doubles after 2000 steps without one (Micikevicius et al. 2017, arXiv:1710.03740, 3.2). The defaults of
 torch.amp.GradScaler."""
 
 LEAST_LR, MOST_EPS = 1e-8, 1.0

@@ -1,7 +1,7 @@
 """Torch elastic's agents (torchrun), and the processes that fork them, in which everything is imported once.
 
-A parent (`bench.worker.parent`) lives as long as agents that it has forked, and so no longer than its launch:
-the next launch begins with another address layout and another allocator.
+A parent (`bench.worker.parent`) lives as long as the agents that it has forked, and so no longer than its
+launch: the next launch begins with another address layout and another allocator.
 """
 
 import json
@@ -20,18 +20,18 @@ from typing import BinaryIO
 from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 
 OF_ONE_GROUP: tuple[str, ...] = (SOCKET_VARIABLE, TOKEN_VARIABLE, "TMPDIR")
-"""Variables that are another group's otherwise and that no import reads; a parent has none of them.
+"""Variables that differ between groups and that no import reads; a parent has none of them.
 
-What differs in any other has another parent, so that no import ever reads what a rank has otherwise.
+Groups that differ in any other variable get different parents, so that imports read what the ranks get.
 """
 
 MOST_IDLE = 4
-"""Parents that `keep_parents` keeps although nothing that they have forked runs: each has 400 MiB."""
+"""How many parents without a running agent `keep_parents` keeps: each has 400 MiB."""
 
 _parents: dict[object, "_Parent"] = {}
-"""Those that may fork more agents; the one whose last agent has ended last stands at the end."""
+"""The parents that may fork more agents; the parent whose last agent ended most recently is the last."""
 
-_keepers = 0  # how many `keep_parents` there are now
+_keepers = 0  # how many `keep_parents` blocks are open now
 
 
 class _Parent:
@@ -56,7 +56,7 @@ class _Parent:
             )
 
     def end(self) -> None:
-        """End it, and with it all that it has forked."""
+        """End the parent, and with it all that it has forked."""
         self.orders.close()
         self.process.kill()
         self.process.wait()
@@ -65,7 +65,7 @@ class _Parent:
 def _find_parent(
     interpreter: str, variables: Mapping[str, str], architecture: str | None, log: BinaryIO
 ) -> _Parent:
-    """The parent with these variables that has imported this, started if there is none."""
+    """The parent with these variables and imports for this architecture; it is started if there is none."""
     shared = {name: value for name, value in variables.items() if name not in OF_ONE_GROUP}
     key = (interpreter, architecture, tuple(sorted(shared.items())))
     if key not in _parents or _parents[key].process.poll() is not None:
@@ -74,7 +74,7 @@ def _find_parent(
 
 
 def _end_idle(most: int) -> None:
-    """End the parents of which nothing runs, but for so many of the last."""
+    """End the parents without a running agent, except for the `most` latest ones."""
     idle = [key for key, parent in _parents.items() if not parent.agents]
     for key in idle[: max(0, len(idle) - most)]:
         _parents.pop(key).end()
@@ -94,7 +94,7 @@ def keep_parents() -> Iterator[None]:
 
 
 class Agent:
-    """Torch elastic's agent of one group; has the methods of `subprocess.Popen` that are needed.
+    """Torch elastic's agent of one group; has the needed methods of `subprocess.Popen`.
 
     Starts on construction, or raises OSError. Of ranks that are forked in place of torchrun's program there
     is a `spec`, and the `architecture` of their model in transformers' words.
@@ -155,7 +155,7 @@ class Agent:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None and not self._pid and self._parent.agents == 1:
-            self._parent.process.kill()  # which still imports, for nobody else: that may take seconds
+            self._parent.process.kill()  # it still imports, and for this agent alone: that may take seconds
         elif self.returncode is None and self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -169,7 +169,7 @@ class Agent:
         self.send_signal(signal.SIGKILL)
 
     def _read(self, seconds: float | None) -> bool:
-        """Read what is reported within so many seconds, None for any time; False if that is nothing."""
+        """Read what the parent reports within `seconds` (None: no limit); False if it reports nothing."""
         if not select.select([self._report], [], [], seconds)[0]:
             return False
         if chunk := self._report.read(1 << 16):

@@ -4,8 +4,8 @@ Each is MessagePack behind its length. Not multiprocessing.connection, whose han
 Python 3.12, and whose reads cannot be left half-done: one slow rank would hold up the others.
 
 On one machine the addresses are in Linux's abstract namespace: nothing lies on disk, so nothing is left
-behind, whoever is killed. Across machines it is TCP. A waiting side sleeps in a read and notices the other's
-end as end-of-file, and a machine that is gone by the kernel's keep-alive.
+behind when a process is killed. Across machines the socket is TCP. A waiting side sleeps in a read. The end
+of the other process reaches it as end-of-file, and the loss of a machine through TCP keep-alive.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ import msgspec
 
 SOCKET_VARIABLE = "BENCH_SOCKET"
 TOKEN_VARIABLE = "BENCH_TOKEN"
-"""Environment variables that tell a group's ranks where to report, and the secret that lets them in
-(any local user could connect)."""
+"""Environment variables with the address to which a group's ranks report, and with the secret that lets them
+in (any local user could connect)."""
 
 HANDSHAKE_SECONDS = 10
 
 IDLE_SECONDS, PROBE_SECONDS, PROBES = 10, 5, 4
-"""After so long without a word the kernel asks whether the other machine is there, so often, so many times:
-one that is gone is noticed after 30 seconds."""
+"""TCP keep-alive: after 10 idle seconds the kernel probes the other machine every 5 seconds, 4 times.
+So a machine that has gone is noticed after 30 seconds."""
 
 LENGTH = struct.Struct(">I")  # before each message: its bytes
-LONGEST_MESSAGE = 64 << 20  # bytes; a longer one is no message of ours
+LONGEST_MESSAGE = 64 << 20  # bytes; the harness sends no longer message
 
 Message = dict[str, Any]  # a message of the handshake
 
@@ -167,7 +167,7 @@ def connect(greeting: object) -> Channel:
 
 
 def dial(address: str, seconds: float | None = None) -> Channel:
-    """Connect to a listener's address; OSError if there is none, or not within so many seconds."""
+    """Connect to a listener's address; OSError if there is none, or not within `seconds`."""
     kind, _, where = address.partition(":")
     if kind == "unix":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -211,11 +211,11 @@ def _proof(secret: str, role: str, listener_challenge: str, caller_challenge: st
 
 
 def _watch_the_line(connection: socket.socket) -> None:
-    """Have the kernel notice a machine that is gone, whether or not something is being sent to it."""
+    """Have the kernel notice a machine that has gone, whether or not data is being sent to it."""
     patience_ms = 1000 * (IDLE_SECONDS + PROBE_SECONDS * PROBES)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
-        (socket.TCP_NODELAY, 1),  # a request is one small packet that somebody waits for
+        (socket.TCP_NODELAY, 1),  # a request is one small packet, and a rank waits for it
         (socket.TCP_KEEPIDLE, IDLE_SECONDS),
         (socket.TCP_KEEPINTVL, PROBE_SECONDS),
         (socket.TCP_KEEPCNT, PROBES),

@@ -50,7 +50,7 @@ def tells_of_memory(text: str) -> bool:
 def last_error(log: str) -> str:
     """The last line of a log that reads like Python's or C++'s last line about an error.
 
-    All ranks write to one log, so that those which only lost another are passed over.
+    All ranks write to one log; errors of ranks that only lost another rank are passed over.
     """
     lines = [line.strip() for line in log.splitlines() if _ERROR.match(line.strip())]
     causes = [line for line in lines if not any(words in line for words in LOST_ANOTHER)]
@@ -119,7 +119,7 @@ def explain(
 def oom_kills() -> int | None:
     """How many processes the kernel has killed so far for want of memory; None if it does not say.
 
-    Those of this control group where the kernel counts them apart, else those of the whole machine.
+    It counts this control group's where the kernel has such a counter, else the whole machine's.
     psutil does not read these counters.
     """
     with suppress(OSError, StopIteration):

@@ -18,17 +18,17 @@ from bench.launch.messages import GREETINGS, A, Answer, End, Failed, Request, de
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 
-SELECT_SECONDS = 5  # how often a waiting coordinator looks whether the agents are still there
+SELECT_SECONDS = 5  # how often a waiting coordinator checks whether the agents are still alive
 
 SECONDS_FOR_THE_CAUSE = 1.0
-"""After one rank's failure, how long the others may take to tell theirs, which may be the cause of it."""
+"""After one rank's failure, how long the others may take to report theirs, which may be the cause of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes:
     """The nodes of a group, as this one sees them; `bench.plugins.cluster.remote_ranks` makes it."""
 
-    count: int  # this one included
+    count: int  # this node included
     local_name: str  # what messages call this node; empty if it is the only one
     listener: Listener  # where all ranks report
     arguments: Sequence[str]  # torchrun's on this node
@@ -112,7 +112,7 @@ class Group:
                         self._node_ranks_of(rank).adopt(rank, pid)
 
     def request(self, request: Request[A], sampler: GpuSampler | None = None) -> list[A]:
-        """Ask every rank for the same; their answers in the order of the ranks.
+        """Send a request to every rank; their answers in the order of the ranks.
 
         LaunchFailed if a rank failed, ended or took longer than the time limit.
         """
@@ -164,8 +164,8 @@ class Group:
     def pause(self) -> None:
         """Stop the ranks, which all wait, until they are asked for something again.
 
-        They sleep in a read, but gloo's event loops would still wake a hundred times a second, for half a
-        per cent of a core with two waiting groups.
+        Waiting ranks sleep in a read, but gloo's event loops would still wake a hundred times a second: half
+        a per cent of a core with two waiting groups.
         """
         self._signal_ranks(signal.SIGSTOP)
 

@@ -18,8 +18,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def die_with(parent: int) -> None:
     """Ask the kernel for SIGKILL when `parent` ends; end now if it has ended already.
 
-    Torch elastic gives every worker a session of its own, so that killing the agent's process group does
-    not reach the workers; this does.
+    Torch elastic starts every worker in a new session, so that killing the agent's process group does not
+    reach the workers; this signal does.
     """
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
@@ -28,7 +28,7 @@ def die_with(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the script as if it had been started itself."""
+    """Run the script as if Python had started it directly."""
     die_with(int(os.environ[AGENT_VARIABLE]))
     sys.argv = sys.argv[1:]
     runpy.run_path(sys.argv[0], run_name="__main__")

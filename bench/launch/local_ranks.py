@@ -17,7 +17,7 @@ from bench.launch.scratch import Scratch
 from bench.launch.spec import WorkerSpec
 
 MONITOR_SECONDS = 2
-"""How often torch elastic's agent looks at its workers; its own 0.1 s costs three groups 2 % of a core."""
+"""How often torch elastic's agent polls its workers; its default, 0.1 s, costs three groups 2 % of a core."""
 
 AGENT_SECONDS = 10  # how long an agent may take to tidy up before it is killed
 
@@ -40,7 +40,7 @@ class NodeRanks(Protocol):
     name: str  # what messages call the node; empty for a group on one machine
 
     def adopt(self, rank: int, pid: int) -> None:
-        """A rank has reported; torch elastic makes each the leader of its own session."""
+        """Remember the process id of a rank; torch elastic makes each rank a session leader."""
 
     def signal(self, number: int) -> None:
         """Send a signal to the session of every rank."""
@@ -52,7 +52,7 @@ class NodeRanks(Protocol):
         """Whether its machine cannot be reached any more."""
 
     def wait_for_end(self, seconds: float) -> EndReport:
-        """What is known once the agent has ended, or so many seconds later."""
+        """What is known once the agent has ended, or after `seconds` at the latest."""
 
     def states(self) -> str:
         """What each rank does at this moment, in words."""
@@ -87,7 +87,7 @@ class LocalRanks:
         self.log = folder / "log.txt"
         spec.save(folder / "spec.json")
         with ExitStack() as undo:  # what a failing start has opened so far
-            # Frameworks leave files there that nobody removes when a process is killed.
+            # Frameworks leave files there that stay behind when a process is killed.
             self.scratch = Scratch()
             undo.callback(self.scratch.remove)
             with self.log.open("wb") as log:
@@ -166,7 +166,7 @@ class LocalRanks:
 
 
 def _saved_architecture(pretrained: str | None) -> str:
-    """What a folder's config.json says; empty for a hub id, which only ranks look up."""
+    """The architecture in a folder's config.json; empty for a hub id, which only ranks resolve."""
     with suppress(UserError):  # a rank says what is wrong with it
         return str((own.read_config(pretrained) or {}).get("model_type", ""))
     return ""

@@ -24,7 +24,7 @@ class Greeting(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
-    """What a rank answers; whatever derives from it is told apart by the class's name."""
+    """What a rank answers; the class's name is the tag by which messages are decoded."""
 
 
 class Done(Answer, frozen=True):
@@ -61,7 +61,7 @@ class PhaseFigures(Answer, frozen=True, kw_only=True):
 
 
 class Built(PhaseFigures, frozen=True, kw_only=True):
-    """The model and everything before the first step are there."""
+    """The model and everything else before the first step are built."""
 
     attention: str  # that the model has, where the rank was to choose
     parameters: int
@@ -81,7 +81,7 @@ class BlockTimed(PhaseFigures, frozen=True, kw_only=True):
     micro_batches: int  # that were trained, counted as they came from the feed; so are the next two
     samples: int
     tokens: int | None  # padding included; None where the batches have none
-    loader_seconds: float | None  # that the rank waited for batches; None if they were there
+    loader_seconds: float | None  # that the rank waited for batches; None if they were made beforehand
     loss_scale: float | None  # at the end; None if the loss is not scaled
     skipped_steps: int | None  # since gradients overflowed; None if the loss is not scaled
     allocator_retries: int | None  # how often torch's allocator freed all it kept; None on a CPU
@@ -107,7 +107,7 @@ GRADIENTS = (GRADIENT, "second gradient", "third gradient", LAST_GRADIENT)
 
 
 def gradient_kinds(steps: int) -> dict[int, str]:
-    """The steps of so many, from 1, whose gradients are compared, and what these are called."""
+    """Which of `steps` steps, counted from 1, have their gradients compared, and the gradients' names."""
     return dict(enumerate(GRADIENTS[:3], start=1)) | ({steps: LAST_GRADIENT} if steps > 1 else {})
 
 
@@ -171,7 +171,7 @@ class TakeFirstStep(Request[FirstStepTaken], frozen=True, tag="first_step"):
 
 
 class TimeBlock(Request[BlockTimed], frozen=True, tag="block"):
-    """Time so many optimizer steps."""
+    """Time `steps` optimizer steps."""
 
     steps: int
     untimed: int = 0  # steps that go before them
@@ -193,18 +193,18 @@ class ComputeLosses(Request[LossesComputed], frozen=True, tag="compute_losses"):
 
 
 class WriteExpectedTensors(Request[ExpectedTensorsWritten], frozen=True, tag="write_expected_tensors"):
-    """Compute what the tensors of so many steps should be; of the reference, before it trains."""
+    """Compute the expected tensors of `steps` steps; sent to the reference, before it trains."""
 
     steps: int
-    distinct: int = 0  # of which so many have different micro-batches, chosen now; 0: those that come next
-    batches: int = 0  # at most, that they are chosen of and whose losses are compared
+    distinct: int = 0  # steps with different micro-batches, chosen now; 0: the micro-batches that come next
+    batches: int = 0  # most micro-batches to choose from; the losses of all these are compared
 
 
 class TrainForParity(Request[ParityTrained], frozen=True, tag="parity"):
-    """Take so many steps, untimed."""
+    """Take `steps` steps, untimed."""
 
     steps: int
-    compared: bool = False  # tensors with `WriteExpectedTensors`' files, which are of as many steps
+    compared: bool = False  # with the files of `WriteExpectedTensors`, which are of as many steps
 
 
 class End(Request[None], frozen=True, tag="end"):
@@ -212,15 +212,15 @@ class End(Request[None], frozen=True, tag="end"):
 
 
 AT_ONCE = (UseBatches, ComputeLosses, TrainForParity)
-"""What all groups of a launch are asked for at the same time, and need memory for."""
+"""The requests that all groups of a launch get at the same time, and need memory for."""
 
 
 @cache
 def decoder_of(base: type[M]) -> "msgspec.msgpack.Decoder[M]":
-    """A decoder of every class that derives from `base`, studies' own included, told apart by their tags."""
+    """A decoder of every class that derives from `base`, studies' own included; the tag chooses the class."""
     load_parts("messages")
     classes = [base]
-    for each in classes:  # to which it adds, so that all generations are there
+    for each in classes:  # the loop appends to the list, so it visits all generations
         classes += each.__subclasses__()
     return msgspec.msgpack.Decoder(Union[tuple(classes[1:])])  # noqa: UP007 - of a list
 

@@ -25,7 +25,7 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
             self._lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            if os.fstat(self._lock).st_nlink == 0:  # somebody tidied up before we had the lock
+            if os.fstat(self._lock).st_nlink == 0:  # another process tidied up before we had the lock
                 os.close(self._lock)
                 self._lock = -1
 
@@ -39,7 +39,7 @@ class Scratch:
 
 
 def _remove(folder: Path) -> None:
-    """The lock goes last: without it, nobody would know what is left for a stale folder."""
+    """Remove the lock last: without it, what is left would not be recognised as a stale folder."""
     for path in folder.iterdir():
         if path.name == LOCK:
             continue
@@ -51,6 +51,6 @@ def _remove(folder: Path) -> None:
 
 
 def _remove_if_stale(lock: Path) -> None:
-    with suppress(OSError), lock.open("r+b") as held:  # somebody else's, or gone by now
+    with suppress(OSError), lock.open("r+b") as held:  # another user's, or gone by now
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _remove(lock.parent)

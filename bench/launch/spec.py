@@ -20,8 +20,8 @@ class WorkerSpec:
     engine_options: dict[str, bool | int | str]
     optimizer: str  # resolved for the device
     sharding: str
-    loop: str  # bare, or one of users'
-    slowed_by: float  # share of its own time that every step waits
+    loop: str  # bare, or one of bench/worker/loops/
+    slowed_by: float  # share of its time that every step waits
     model: Model
     data: Data
     adam: Adam

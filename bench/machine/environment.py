@@ -30,7 +30,7 @@ UNRECORDED = (
     *("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR", "CUDA_HOME", "CUDA_CACHE_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
 )
-"""Places inside the checkout, and which of a machine's GPUs are used, whose kind and number are recorded."""
+"""Paths inside the checkout, and which of a machine's GPUs are used: their kind and number are recorded."""
 
 PASSED_ON = (
     *("CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "LD_", "PYTHON"),
@@ -70,7 +70,7 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
     )
     try:
         gpus = visible_gpus()
-    except UserError:  # of a driver or a GPU that does not answer; a CPU can do without
+    except UserError:  # a driver or a GPU that does not answer; a run on the CPU does not need it
         if settings["device"] != "cpu":
             raise
         gpus = []
@@ -97,7 +97,7 @@ def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
 
 
 def read_kernel_settings(root: Path = Path("/")) -> dict[str, str]:
-    """The text of each file, or the word in brackets, which is chosen; what a kernel lacks is left out."""
+    """The text of each file, or the word chosen by brackets in it; files that are missing are left out."""
     texts = {name: read_text(root / place) for name, place in KERNEL_SETTINGS.items()}
     return {name: re.sub(r".*\[(\w+)\].*", r"\1", text) for name, text in texts.items() if text is not None}
 

@@ -109,7 +109,7 @@ def check_undivided(gpus: Sequence[Gpu]) -> None:
         if gpu.slices is not None:
             choose = f"choose one of them: CUDA_VISIBLE_DEVICES={' or '.join(gpu.slices)}"
             raise UserError(
-                f"{gpu.name} {gpu.uuid} is divided into slices (MIG), of which CUDA shows only one",
+                f"{gpu.name} {gpu.uuid} is divided into slices (MIG), and CUDA shows only one of them",
                 f"{choose if gpu.slices else 'make one (nvidia-smi mig)'}, or switch MIG off",
             )
 
@@ -176,7 +176,7 @@ def _slices(nvml: Any, handle: Any) -> tuple[str, ...] | None:
         return None
     slices = []
     for index in range(places):
-        with suppress(nvml.NVMLError):  # not every place has one
+        with suppress(nvml.NVMLError):  # not every index has one
             slices.append(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
     return tuple(slices)
 

@@ -18,9 +18,9 @@ def available_cores() -> int:
 
 
 def default_precision(device: str) -> str:
-    """What people train in there: bf16 from Ampere on, fp16 on Volta and Turing, else fp32.
+    """The customary precision on this hardware: bf16 from Ampere on, fp16 on Volta and Turing, else fp32.
 
-    Those are the generations whose tensor cores multiply such numbers; an older GPU gains nothing.
+    Tensor cores of these generations multiply such numbers; an older GPU gains nothing.
     """
     gpus = _gpus() if device == "cuda" else ()
     capability = min((gpu.capability for gpu in gpus), default=(0, 0))
@@ -39,7 +39,7 @@ def _gpus() -> tuple[Gpu, ...]:
 
 
 def available_bytes() -> int:
-    """What programs can still take of this machine's memory before it swaps or stalls, by the kernel."""
+    """The kernel's estimate of the memory that programs can take before this machine swaps or stalls."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
 

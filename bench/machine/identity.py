@@ -1,11 +1,11 @@
-"""Which machine this is: what its hardware says of itself, and the folder and name that its results have.
+"""Which machine this is: what its hardware reports, and the folder and name of its results.
 
 Machines of equal identity are hosts of one kind. They still differ in speed, so each has a folder of its own.
  How hosts are told apart: docs/methodology.md, "Hosts".
 
-Two CPUs are the same only if vendor, family, model, stepping and instruction sets are. Where these are not
-recorded there is the marketing name alone, which several families share: it is never said that they are the
-same as a CPU that is known.
+Two CPUs are the same only if vendor, family, model, stepping and instruction sets are. If these are not
+recorded, only the marketing name is known, which several families share: such a CPU is never taken for a
+known one.
 """
 
 import functools
@@ -24,7 +24,7 @@ from bench.machine.hardware import memory_bytes
 from bench.machine.processor import describe_processor, read_text
 
 VENDORS = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
-"""Short, as far as makers do not call themselves so."""
+"""Short names of makers whose own names are longer."""
 
 IDENTITY = ("vendor", "family", "model_number", "stepping", "instruction_sets")
 """The entries of environment["cpu"] that make two CPUs the same machine, beside the marketing name."""
@@ -43,7 +43,7 @@ def identify() -> dict[str, Any]:
 def _gpu_names() -> tuple[str, ...]:
     """Asked once: every configuration is composed with it, and some drivers take a second to wake up."""
     for setting in (None, os.environ.get("CUDA_VISIBLE_DEVICES")):  # which may leave out a lost GPU
-        with suppress(UserError):  # of a driver that does not answer; a CPU can do without
+        with suppress(UserError):  # a driver that does not answer; a run on the CPU does not need it
             return tuple(gpu.name for gpu in list_gpus(setting))
     return ()
 
@@ -72,7 +72,7 @@ def _hardware_ids(root: Path) -> Iterator[str]:
 
 
 def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity of the machine that an environment was taken on, as far as it tells."""
+    """The identity of the machine that an environment was recorded on, as far as it is known."""
     cpu = environment["cpu"]
     return {
         "cpu": cpu.get("model"),
@@ -113,9 +113,9 @@ def describe(identity: Mapping[str, Any], microarchitecture: str | None) -> str:
 
 
 def find_microarchitecture() -> str | None:
-    """The newest one all of whose instruction sets this CPU shows, as archspec calls it.
+    """The newest microarchitecture, by archspec's name, whose instruction sets this CPU all shows.
 
-    A virtual machine may hide some, and the CPU be newer than that. None where archspec knows none.
+    A virtual machine may hide some, so that the CPU is newer than that. None where archspec knows none.
     """
     import archspec.cpu  # only where it is asked for: no command that reads results needs it
 
@@ -139,7 +139,7 @@ def number_words(cpu: Mapping[str, Any]) -> list[str]:
 
 
 def processor_key(environment: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what is equal for environments of the same CPU, as far as they tell."""
+    """Return a key that is equal for environments of the same CPU, as far as they record it."""
     cpu = environment.get("cpu", {})
     return tuple(str(cpu.get(entry)) for entry in ("model", *IDENTITY))
 

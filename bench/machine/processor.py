@@ -1,7 +1,7 @@
 """Describes this machine's CPU: who made which model, its instruction sets, caches, cores and memory nodes.
 
 A marketing name is not enough: "AMD EPYC" is printed by several families. Everything is read from /proc and
-/sys, which needs no package; what the kernel does not tell is None, never guessed.
+/sys, which needs no package; what the kernel does not show is None, never guessed.
 """
 
 import platform
@@ -29,7 +29,7 @@ CACHES = {"l1d_kib": (1, "Data"), "l2_kib": (2, "Unified"), "l3_kib": (3, "Unifi
 VIRTUAL_PRODUCTS = re.compile(
     "QEMU|KVM|VMware|VirtualBox|Virtual Machine|Bochs|Xen|HVM domU|OpenStack|Google Compute Engine"
 )
-"""What virtual machines say in DMI of who made them."""
+"""The makers of virtual machines, as DMI names them."""
 
 Texts = Mapping[str, Sequence[str]]
 """The different values of each field of /proc/cpuinfo, in the order of the processors."""
@@ -97,13 +97,13 @@ def count_threads_per_core(cpus: Path) -> int | None:
 
 
 def count_sockets(cpus: Path) -> int | None:
-    """Return how many CPUs are plugged in; a kernel that does not know them numbers them -1."""
+    """Return the number of CPU sockets in use; a kernel that does not know them numbers them -1."""
     packages = {read_text(path) for path in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
     return len(packages) if packages and not packages & {"-1", None} else None
 
 
 def find_virtual(cpuinfo: str, product: str) -> bool | None:
-    """Return whether this is a virtual machine, by /proc/cpuinfo and DMI; None where nothing tells."""
+    """Return whether this is a virtual machine, by /proc/cpuinfo and DMI; None where neither says."""
     fields = _fields(cpuinfo)
     if VIRTUAL_PRODUCTS.search(product) or any("hypervisor" in x.split() for x in fields.get("flags", [])):
         return True

@@ -15,8 +15,8 @@ MEASURING = (
     *(f"bench/plugins/{name}" for name in ("cluster", "hf", "own_module", "python_docs")),
     *("bench/setup", "bench/statistics", "bench/study.py", "bench/worker", "requirements"),
 )
-"""What can change a measurement unnoticed, and is hashed: it imports nothing else of `bench`, says a test.
-The resolved configuration and the installed packages have hashes of their own."""
+"""What can change a measurement unnoticed, and is hashed. By a test it imports nothing else of `bench`.
+The resolved configuration and the installed packages have separate hashes."""
 
 OF_STUDIES = ("ranks.py", "stage.py", "watch.py")
 """A study that has any of these takes part in measuring."""
@@ -25,7 +25,7 @@ OF_STUDIES = ("ranks.py", "stage.py", "watch.py")
 def git_commit() -> str:
     """The checkout's commit, with `-dirty` if the harness's code differs from it; `unknown` without git.
 
-    A file of the harness that git does not know of, such as somebody's own engine, is a difference, too.
+    A file of the harness that git does not track, such as a user's engine, is a difference, too.
     """
     commit = _git("rev-parse", "--short=12", "HEAD")
     if not commit:

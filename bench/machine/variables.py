@@ -22,7 +22,7 @@ REMOVED = (
 """Beginnings of variables that would change what is measured; the harness sets what it needs itself."""
 
 UNNAMED = ("TORCHINDUCTOR_CACHE_DIR",)  # torch sets it itself when it compiles
-"""Variables that ranks do not get either, but of which the user is not told."""
+"""Variables that ranks do not get either, but that the user is not warned about."""
 
 TUNED_MALLOC = {
     # Keep freed memory: with glibc's defaults each large temporary is mapped and faulted in anew, which
@@ -60,7 +60,7 @@ def worker_variables(
     }
     binaries = str(prefix / "bin")
     variables |= {
-        "PATH": f"{binaries}:{base.get('PATH', '')}",  # torch looks for ninja there
+        "PATH": f"{binaries}:{base.get('PATH', '')}",  # torch searches for ninja there
         "PYTHONPATH": ":".join(filter(None, (str(ROOT), base.get("PYTHONPATH")))),
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
@@ -71,8 +71,8 @@ def worker_variables(
         "TORCH_EXTENSIONS_DIR": str(prefix / "torch_extensions"),
         "ORTMODULE_FALLBACK_POLICY": "FALLBACK_DISABLE",
         "TOKENIZERS_PARALLELISM": "false",
-        # Else importing DeepSpeed or ONNX Runtime starts a process that imports torch, for Triton's kernels,
-        # which only `compile` has. It starts with the first of them: compiling on a GPU may take longer.
+        # By default importing DeepSpeed or ONNX Runtime starts a process that imports torch, for Triton's
+        # kernels, which only `compile` has. Now its first kernel starts it: compiling may take longer.
         "TORCH_WARM_POOL": "0",
     }
     if device == "cuda":
@@ -87,12 +87,12 @@ def worker_variables(
             # DeepSpeed's import asks for a compiler where there is a GPU, and must find this one first.
             variables["CUDA_HOME"] = str(prefix / CUDA_HOME)
     if device == "cpu":
-        # With a GPU in sight torch says that CUDA is there, and ORTModule takes it at its word.
+        # With a visible GPU torch reports CUDA as available, and ORTModule would then use it.
         variables["CUDA_VISIBLE_DEVICES"] = ""
     if checkpointing:
         variables["ORTMODULE_MEMORY_OPT_LEVEL"] = "1"  # recompute all that can be, layer by layer
     if precision != "tf32":
-        # For cuBLAS and cuDNN, whoever calls them: ONNX Runtime would use TF32 by default, torch would not.
+        # For cuBLAS and cuDNN in any library: ONNX Runtime would use TF32 by default, torch would not.
         # In 16-bit precisions, too, some products stay in fp32.
         variables["NVIDIA_TF32_OVERRIDE"] = "0"
     if allocator == "tuned":

@@ -27,7 +27,7 @@ def _run(options: argparse.Namespace) -> int:
     results: Path = options.results_dir
     if list_machines(results):
         rendered = render_all(results, options.out, options.rendered)
-    else:  # of one machine, or of a folder that is no machine's
+    else:  # of one machine, or of another folder
         rendered = render_report(results, options.out)
     for sentence in rendered.refused:
         print(sentence, file=sys.stderr)

@@ -34,7 +34,7 @@ PAGE, HTML, SUMMARY = "index.md", "index.html", "summary.csv"
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """What became of a report."""
+    """The outcome of making a report."""
 
     written: Sequence[Path]  # the most important ones first
     refused: Sequence[str]  # a sentence for each file that could not be read
@@ -56,7 +56,7 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
         folders = [rendered_dir / machine.name for machine in machines]
         reports = [*pool.map(render_report, machines, folders)]
     for machine, report in zip(machines, reports, strict=True):
-        if report.written:  # it may have nothing that a page shows
+        if report.written:  # a folder may have nothing that a page shows
             first = next(iter(report.answers), None)
             answers.append((machine.name, names[machine.name], first))
         shutil.rmtree(out_dir / machine.name, ignore_errors=True)
@@ -97,7 +97,7 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     names = [*dict.fromkeys((*shown_first, *for_studies))] if machine else [""]
     read = [collect(files_of(folder / name) if name else list_files(folder)) for name in names]
     families = with_distinct_titles([collection.comparisons for collection in read])
-    shown = families[: len(shown_first)]  # the first that is not empty answers first
+    shown = families[: len(shown_first)]  # the first family that is not empty answers first
     links, other_files, refused = _write_pages_beside(folder, out_dir)
     sentences = [*(sentence for collection in read for sentence in collection.refused), *refused]
     everything = Collection(comparisons=list(chain(*shown)), refused=list(dict.fromkeys(sentences)))

@@ -70,7 +70,7 @@ def whole_answer(comparison: ReportedComparison) -> str:
 
 
 def _answer_about_parity(comparison: ComparisonResults) -> str:
-    """Which backends train like the reference, where nothing was timed on purpose."""
+    """Which backends train like the reference, where only parity was asked for."""
     alike = [each.backend for each in comparison.others if each.status in PASSED]
     others = [f"{each.backend} ({each.status})" for each in comparison.others if each.status not in PASSED]
     parts = [f"trains like {comparison.reference}: {', '.join(alike)}"] if alike else []
@@ -89,7 +89,7 @@ def print_verdict(comparison: ReportedComparison) -> None:
 def print_rest(
     comparison: ReportedComparison, files: Sequence[Path], config: Config, *, interrupted: bool
 ) -> None:
-    """Print what studies say of it, the files, results first, and the next command."""
+    """Print what studies say of the comparison, the files, results first, and the next command."""
     command, purpose = suggest(comparison, files[0], config, interrupted=interrupted)
     for line in group_notes(from_parts("section", "make_closing", comparison)):
         print(fill(line, WIDTH, subsequent_indent="  "))
@@ -99,9 +99,9 @@ def print_rest(
 def suggest(
     comparison: ReportedComparison, results: Path, config: Config, *, interrupted: bool = False
 ) -> tuple[str, str]:
-    """The command to type next, and what for.
+    """The command to type next, and its purpose.
 
-    `interrupted` says whether what would have added to the verdict was.
+    `interrupted` says whether the work after the verdict was interrupted.
     """
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])

@@ -1,4 +1,4 @@
-"""Which results files a command is given, and where its report goes."""
+"""Which results files a command reads, and where its report goes."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ RENDERED = Path("rendered")
 
 REPRODUCED = "reproduce"
 OTHERS = ("bench",)
-"""Folders of a machine's results: what its page answers from first, and what else it shows."""
+"""Folders of a machine's results: those for the answer of its page, and others that it shows."""
 
 
 def files_of(*folders: Path) -> list[Path]:
-    """The results files right inside each of these folders, of which any may be missing or empty."""
+    """The results files right inside each of these folders; a folder may be missing or empty."""
     return [path for folder in folders for path in sorted(folder.glob("*.csv")) if "." not in path.stem]
 
 

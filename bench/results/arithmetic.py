@@ -31,7 +31,7 @@ def search_resolution(micro_batch: int) -> int:
 
 
 def next_smaller(micro_batch: int) -> int:
-    """The next smaller micro-batch to go on with; 0 if there is none."""
+    """The next smaller micro-batch to try; 0 if there is none."""
     return micro_batch - search_resolution(micro_batch)
 
 

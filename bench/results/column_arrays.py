@@ -14,7 +14,7 @@ class ColumnArrays:
     """Some rows of one comparison; `arrays[column]` has a column's values, shape (rows,).
 
     Numbers are floats, NaN where blank. For the hundred rows of a comparison this takes a tenth of the
-    time of a DataFrame's own selections, of which a report makes thousands.
+    time of a DataFrame's own selections, and a report makes thousands of selections.
     """
 
     def __init__(self, rows: pd.DataFrame) -> None:
@@ -28,7 +28,7 @@ class ColumnArrays:
             self._columns[column] = (
                 whole.to_numpy(dtype=float, na_value=math.nan)
                 if is_numeric_dtype(whole.dtype)
-                else whole.to_numpy(object)  # text: object, and pandas 3 has a type of its own
+                else whole.to_numpy(object)  # text: object, and pandas 3 has a text type
             )
         return self._columns[column][self._places]
 

@@ -13,16 +13,16 @@ class Rule(Flag):
     """What holds for a column."""
 
     NONE = 0
-    EQUAL = auto()  # a backend and the reference are equal in it, or there is no speed-up
-    SAID = auto()  # they may differ, which is said beside the speed-up; each has one value
-    CHOICE = auto()  # it says what a backend is
+    EQUAL = auto()  # a backend without the reference's value has no speed-up
+    SAID = auto()  # backends may differ, which is said beside the speed-up; each has one value
+    CHOICE = auto()  # it defines a backend
     OWN_BATCH = auto()  # it is a result where each backend has its own largest batch
-    FILES_EQUAL = auto()  # two files are equal in it, or they are not compared
+    FILES_EQUAL = auto()  # files with different values are not compared
     FILES_SAID = auto()  # two files may differ in it, which is named
     SET = auto()  # the configuration sets it, and no measurement: rows that differ are not gone on with
     TRACKED = auto()  # experiment trackers are given it as a setting
     REPEATED = auto()  # in a file it is blank where it says the same as in the row above
-    ADDED = auto()  # files of before it was recorded lack it; it is blank there
+    ADDED = auto()  # files older than the column lack it; it is blank there
     WORKLOAD = EQUAL | FILES_EQUAL | SET
 
 
@@ -62,8 +62,8 @@ TABLE = {
     # of torch's AdamW: for-loop, foreach or fused; else blank
     "optimizer_implementation": (TEXT, FILES_SAID),
     "sharding": (TEXT, CHOICE),
-    "loop": (TEXT, CHOICE | SAID),  # what made the steps: bare, or a loop that users have
-    "loader": (TEXT, CHOICE | SAID),  # how batches are prepared, such as workers=2; blank: they lie ready
+    "loop": (TEXT, CHOICE | SAID),  # what made the steps: bare, or a library's loop
+    "loader": (TEXT, CHOICE | SAID),  # how batches are prepared, such as workers=2; blank: beforehand
     "slowed_by": (REAL, CHOICE),  # share of its time that every step waits on purpose: make selftest
     "precision": (TEXT, CHOICE | SAID | FILES_EQUAL | SET | TRACKED),
     "attention": (TEXT, CHOICE | SAID | FILES_EQUAL | SET),
@@ -73,11 +73,11 @@ TABLE = {
     # of each backend's private memory on the host; blank: what was left
     "memory_limit_gib": (REAL, WORKLOAD | TRACKED),
     "nodes": (WHOLE, WORKLOAD | TRACKED),  # machines that the ranks are spread over
-    # that the link between them was held to; blank: nothing holds it
+    # the limit set for the link between them; blank: no limit
     "link_gbit_per_s": (REAL, EQUAL | FILES_EQUAL),
     "world_size": (WHOLE, WORKLOAD | TRACKED),
     "micro_batch": (WHOLE, FILES_EQUAL | OWN_BATCH | TRACKED),
-    "saturating_micro_batch": (WHOLE, ADDED),  # that fills the GPU, for all backends; blank: not looked for
+    "saturating_micro_batch": (WHOLE, ADDED),  # that fills the GPU, for all backends; blank: not searched for
     "grad_accum": (WHOLE, CHOICE | SAID | FILES_EQUAL | SET | TRACKED),
     "global_batch": (WHOLE, EQUAL | FILES_EQUAL | OWN_BATCH | TRACKED),
     "seq_len": (WHOLE, WORKLOAD | TRACKED),
@@ -113,7 +113,7 @@ TABLE = {
     "cpu_clock_mhz": (REAL, NONE),  # at the block's end, of a rank's fastest core; slowest rank
     "cpu_throttles": (WHOLE, NONE),  # times that a core slowed down for heat, sum of all ranks
     "page_faults": (WHOLE, NONE),  # without disk, sum of all ranks: memory touched for the first time
-    # of the block, that the ranks waited for batches; slowest rank; blank: they were there
+    # of the block, that the ranks waited for batches; slowest rank; blank: made beforehand
     "loader_s": (REAL, NONE),
     "loss_scale": (REAL, NONE),  # at the block's end; blank: the loss is not scaled
     # of the block, since gradients overflowed; blank: the loss is not scaled
@@ -177,4 +177,4 @@ def columns_with(rule: Rule) -> tuple[str, ...]:
 
 
 REMOVED = ("installed_mib", "loaded_mib", "published_layers_flops_share", "layers_flops_share")
-"""Columns of earlier files that nobody reads any more."""
+"""Columns of earlier files that are no longer read."""

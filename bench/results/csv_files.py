@@ -1,9 +1,9 @@
 """Writes rows to a results CSV and reads them back as a DataFrame. One file holds one comparison.
 
-A file that is damaged, foreign, or would make a wrong figure without anybody noticing is refused.
+A file that is damaged, foreign, or would silently make a wrong figure is refused.
 
-What is long and mostly the same stands in the file once, and a reader finds it in every row: an environment
-in the first row that has its hash, a command and the like where they are others than in the row above.
+Long values that repeat are written once, and reading restores them in every row: an environment stands in
+the first row that has its hash, a command and the like where they differ from the row above.
 """
 
 import codecs
@@ -47,7 +47,7 @@ EDITED = {
         "keep a side by `git checkout --ours` or `--theirs`",
     ),
 }
-"""How a file begins that another program has edited, what is wrong with it, and the remedy."""
+"""Beginnings of files that another program has edited, with the fault and the remedy."""
 
 DIGITS = 12  # significant digits of a figure: far more than a clock has
 
@@ -58,7 +58,7 @@ def write_formatted(path: Path, parts: Iterable[Sequence[Line]]) -> None:
 
 
 def table_of_lines(parts: Iterable[Sequence[Line]]) -> pd.DataFrame:
-    """What `read` would return of a file of rows that `format_rows` has formatted."""
+    """What `read` would return for a file of rows formatted by `format_rows`."""
     return _convert_columns(_parse_cells(_join(parts), ""), "")
 
 
@@ -172,7 +172,7 @@ def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
     for column, dtype in DTYPES.items():
         cells = texts.get(column, blanks)
         try:
-            if dtype == TEXT:  # of a bare array pandas 3 makes a type of text of its own
+            if dtype == TEXT:  # pandas 3 would give a bare array its new text type
                 columns[column] = pd.Series(cells, dtype=object)
             elif dtype == REAL:
                 columns[column] = np.array([float(cell) if cell else math.nan for cell in cells])

@@ -24,7 +24,7 @@ def list_study(results: Path, study: str) -> list[Path]:
 
 
 def name_machine(folder: Path) -> str:
-    """What the machine is called whose folder this is; UserError if its file is damaged."""
+    """The name of the machine whose folder this is; UserError if its file is damaged."""
     return str(_read(folder)["name"])
 
 
@@ -48,7 +48,7 @@ def _shorten(name: str) -> str:
 
 
 def keep_identity(folder: Path) -> None:
-    """Say in a folder that it is this machine's, if it does not say so yet.
+    """Mark a folder as this machine's, if it is not marked yet.
 
     UserError if it is another machine's.
     """

@@ -22,7 +22,7 @@ STATE_BYTES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """Bytes on one rank; what is measured above them are activations, buffers and the libraries' own."""
+    """Bytes on one rank; memory measured beyond them holds activations, buffers and libraries' own data."""
 
     # of all parameters, trained or frozen; DeepSpeed adds a copy of this rank's trained part, from which it
     # updates (single_partition_of_fp32_groups, fp32_partitioned_groups_flat)
@@ -37,7 +37,7 @@ def predict(
     """The bytes that every rank holds on its device before the first activation.
 
     Weights, gradients and states are fp32 under every precision: 16-bit copies are made by autocast or FSDP2
-    and live as activations do. Only DeepSpeed's own modes have 16-bit weights and gradients. Source of ZeRO's
+    and live like activations. Only DeepSpeed's own modes have 16-bit weights and gradients. Source of ZeRO's
     share: Rajbhandari et al. 2019, arXiv:1910.02054, section 5.
     """
     divided = DIVIDED[sharding]

@@ -16,7 +16,7 @@ from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
 
 SCHEMA_VERSION = 14
-"""The version of record and CSV: goes up with any change of their columns. What changed, git tells."""
+"""The version of record and CSV: goes up with any change of their columns; git's history has the changes."""
 
 NOT_TIMED = 0  # the launch number of the parity check and of the search; timed launches count from 1
 
@@ -33,7 +33,7 @@ class LaunchStage(str, Enum):
 class Phase:
     """What every phase of a launch leaves behind: set-up, first step, warm-up, each timed block.
 
-    Every tuple holds one value per rank, in the order of the ranks; None where a figure cannot be had.
+    Every tuple holds one value per rank, in the order of the ranks; None where a figure is not available.
     """
 
     seconds: tuple[float, ...]
@@ -50,8 +50,8 @@ class Phase:
     device_used_bytes: tuple[int | None, ...]  # at the end, of the whole device
     device_process_bytes: tuple[int | None, ...]  # at the end, of this rank
     energy_joules: tuple[float | None, ...]  # a difference of the device's counter
-    device_others_bytes: tuple[int | None, ...] = ()  # of `device_used_bytes`, what is not the group's …
-    device_foreign_bytes: tuple[int | None, ...] = ()  # … and of that, what is of no group of the launch
+    device_others_bytes: tuple[int | None, ...] = ()  # part of `device_used_bytes` outside the group …
+    device_foreign_bytes: tuple[int | None, ...] = ()  # … and outside all groups of the launch
     samples: tuple[tuple[GpuSample, ...], ...] = ()  # per device, while the phase ran
     device_ends: tuple[tuple[GpuSample, ...], ...] = ()  # per rank, before the phase and after it
 
@@ -76,7 +76,7 @@ class Block(Phase):
     attempt: int  # from 1; above it, the one before was contaminated
     steps: int
     last_loss: tuple[float, ...]  # of the block's last step
-    loader_seconds: tuple[float | None, ...] = ()  # that the rank waited for batches; None: they were there
+    loader_seconds: tuple[float | None, ...] = ()  # that the rank waited for batches; None: made beforehand
     loss_scale: float | None = None  # at the end; None: the loss is not scaled
     skipped_steps: int | None = None  # as gradients overflowed: less work; None: the loss is not scaled
     allocator_retries: tuple[int | None, ...] = ()  # of torch's on the device: it freed all it kept
@@ -89,7 +89,7 @@ class Block(Phase):
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What is trained; equal for all backends of a comparison, but for the batch if `batch_rule` is max."""
+    """What is trained; equal for all backends of a comparison, except the batch if `batch_rule` is max."""
 
     model: str
     task: str
@@ -104,10 +104,10 @@ class Workload:
     lengths: str  # the distribution of synthetic samples' lengths; empty otherwise
     checkpointing: bool
     batch_rule: str  # equal, or max: each backend at its own largest micro-batch
-    loader: str = ""  # how batches are prepared, such as workers=2; empty if they lie ready
+    loader: str = ""  # how batches are prepared, such as workers=2; empty: beforehand
     memory_limit_gib: float | None = None
     nodes: int = 1
-    link_gbit_per_s: float | None = None  # that the link between them was held to
+    link_gbit_per_s: float | None = None  # the limit set for the link between them
     layers: int | None = None  # of the deepest stack; None where the configuration does not say
     published_layers: int | None = None  # of the same stack in the model as published
     parameters: int | None = None  # known once a worker has built the model
@@ -136,7 +136,7 @@ class TensorVerdict:
     allowed: float  # of the difference, at most
 
     def share(self) -> float:
-        """The error over what is allowed; more than 1 is wrong, and no number counts as infinite."""
+        """The error over the allowed one; more than 1 is wrong, and NaN counts as infinite."""
         if math.isnan(self.error):
             return math.inf
         if not self.error:
@@ -158,7 +158,7 @@ class Record:
     engine_options: str = ""  # as bench.config.engine_options formats them
     optimizer: str  # the one that really ran
     sharding: str
-    loop: str = "bare"  # what made the steps: the harness's own loop, or one of users'
+    loop: str = "bare"  # what made the steps: the harness's own loop, or a library's
     slowed_by: float = 0.0  # share of its time that every step waits, on purpose
     stage: LaunchStage
     launch: int  # NOT_TIMED, or from 1 if timed
@@ -217,7 +217,7 @@ class Record:
     def save(self, path: Path) -> None:
         """Write the record as JSON, atomically: a reader sees the old file or the new, never half.
 
-        It is written anew at every block. NaN and infinity become null: JSON has neither.
+        The file is replaced after every block. NaN and infinity become null: JSON has neither.
         """
         import msgspec  # comparing results files does without it
 

@@ -134,9 +134,9 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
 
 
 def _device_peak_mib(phase: Phase) -> float | None:
-    """The largest use of the device with the highest, less what others have.
+    """The largest use of the device with the highest, less others' memory.
 
-    That is what the driver does not book on the rank, or, if it does not tell, what changed in others' turns.
+    Others' memory is what the driver does not attribute to the rank, else what changed in others' turns.
     """
     peaks: list[int | None] = []
     every = zip(phase.device_used_bytes, phase.device_process_bytes, phase.device_others_bytes, strict=False)

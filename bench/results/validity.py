@@ -1,6 +1,6 @@
 """Decides whether a block may count: pure functions of raw figures, called in measuring and for the rows.
 
-A verdict never looks at a block's speed, so that leaving a block out cannot favour a backend.
+A verdict never depends on a block's speed, so that leaving a block out cannot favour a backend.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Contamination:
 
 
 def allowed_seconds(core_seconds: float, cores: int) -> float:
-    """CPU seconds that others may take of so many cores, which are watched for `core_seconds` together."""
+    """CPU seconds that others may take of `cores` cores, which are watched for `core_seconds` in all."""
     return max(FOREIGN_SHARE * core_seconds, UNCERTAIN_SECONDS * cores)
 
 

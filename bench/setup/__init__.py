@@ -2,7 +2,7 @@
 
 import sys
 
-if sys.version_info < (3, 8):  # noqa: UP036 - it starts on what there is; later syntax would be a traceback
+if sys.version_info < (3, 8):  # noqa: UP036 - it starts on any Python; later syntax would be a traceback
     sys.exit(
         "Python {}.{} is too old to start the set-up, which needs 3.8 and brings what else it needs: "
         "name a newer one, PYTHON=/path/to/python3 after `make`.".format(*sys.version_info)

@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a path may have characters that the terminal lacks
     for number in INTERRUPTS:
-        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so shall we
+        if signal.getsignal(number) == signal.SIG_DFL:  # under nohup SIGHUP stays ignored
             signal.signal(number, signal.default_int_handler)
     try:
         set_up(STACKS[options.stack], ROOT, options.device, cpu_adam=options.cpu_adam)

@@ -38,7 +38,7 @@ def choice_file(env: Path) -> Path:
 
 
 def recorded_choice(env: Path) -> Choice | None:
-    """Return what `make setup` made the environment of, or is making it of; None if it does not say."""
+    """Return the recorded choice of a finished or running `make setup`; None if there is no record."""
     try:
         choice = Choice(**json.loads(choice_file(env).read_text()))
     except (FileNotFoundError, ValueError, TypeError):  # none yet, or cut off in writing it
@@ -55,9 +55,9 @@ def record_choice(env: Path, choice: Choice) -> None:
 
 
 def find_architectures(capabilities: tuple[str, str], known: str = "") -> str:
-    """Return what kernels are compiled for: what the user says, GPUs here and what was known, or a default.
+    """Return the capabilities to compile for: the user's, else GPUs' here and recorded ones, else a default.
 
-    Empty where no GPU will do. Refuses a list of the user's that holds anything but what will do.
+    Empty if no GPU is supported. Refuses a user's list with an unsupported entry.
     """
     oldest, newest = map(version, capabilities)
 

@@ -46,7 +46,7 @@ TAIL_LINES = 30  # lines of a failed stage's log that are printed
 CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a folder that is not writable, or of a full disk."""
 
-POLL_SECONDS = 0.05  # how often it is looked whether a command has ended
+POLL_SECONDS = 0.05  # between two checks whether a command has ended
 SECONDS_TO_STOP = 10  # how long an interrupted command may clean up before it is killed
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -60,7 +60,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
     env = checkout / stack.folder
     try:
         recorded = recorded_choice(env)
-        if recorded is None:  # else what is on the disk may be what it needs
+        if recorded is None:  # otherwise what the disk holds may already be what it needs
             device = device or device_here()
             if amiss := check_system(stack, checkout, device):
                 say(amiss)
@@ -94,7 +94,7 @@ def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam:
 def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Choice:
     """Return what the environment is to be made of: as recorded, where nothing else is asked for.
 
-    The device "cuda" looks at GPUs again, None leaves it as recorded, or takes what the machine has. With
+    The device "cuda" checks the GPUs again, None leaves it as recorded, or takes what the machine has. With
     `cpu_adam` DeepSpeed's Adam for CPUs is added.
     """
     choice = recorded_choice(env) or Choice("", "", device or device_here())
@@ -113,7 +113,7 @@ def choose(stack: Stack, env: Path, device: str | None, *, cpu_adam: bool) -> Ch
 
 
 def follow_python(env: Path, python: str) -> None:
-    """Let an environment start its Python where both lie now, if they were moved with their checkout."""
+    """Repair an environment's links to its Python, if both were moved with their checkout."""
     settings = env / "pyvenv.cfg"
     if env.parent not in Path(python).parents or not settings.exists():
         return
@@ -128,7 +128,7 @@ def follow_python(env: Path, python: str) -> None:
 
 
 def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: int) -> None:
-    """Do every stage that is not done, as many at a time as do not come after each other; see `set_up`."""
+    """Do every stage that is not done; stages that do not come after each other run side by side."""
     todo = pending(stages, env)
     lacking = find_lacking()
     if any(tool in lacking for stage in todo for tool in stage.tools):
@@ -163,7 +163,7 @@ def complete(stages: tuple[SetupStage, ...], checkout: Path, env: Path, lock: in
 class RunningStage:
     """A stage whose commands run in the checkout, one after the other, from a clean state.
 
-    They inherit the descriptor of the lock.
+    The commands inherit the descriptor of the lock.
     """
 
     def __init__(self, stage: SetupStage, checkout: Path, env: Path, lock: int) -> None:
@@ -185,13 +185,13 @@ class RunningStage:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.monotonic() - self._started
 
     def has_ended(self) -> bool:
-        """Start the next command where one has ended; tell whether all have.
+        """Start the next command if one has ended; returns whether all have.
 
-        UserError if one failed, or its result is not there.
+        UserError if a command failed, or the stage's result is missing.
         """
         if self._process and self._process.poll() is None:
             return False
@@ -247,9 +247,9 @@ class RunningStage:
 def start(
     command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, which `end` ends with all that it has started.
+    """Start a command in a new session; `end` ends it with all processes that it has started.
 
-    It inherits the lock: if this process is killed, the next set-up waits until it has ended too.
+    The command inherits the lock: if this process is killed, the next set-up waits until the command ends.
     """
     process = None
     try:
@@ -275,7 +275,7 @@ def start(
 def interrupts_held_back() -> Iterator[None]:
     """Delay a KeyboardInterrupt until the block has ended.
 
-    By a handler, not by the signals' mask, which the started process would inherit.
+    A handler does this, not the signal mask, which the started process would inherit.
     """
     received: list[int] = []
     numbers = [number for number in INTERRUPTS if signal.getsignal(number) == signal.default_int_handler]

@@ -1,4 +1,4 @@
-"""The Python that an environment is made of: one that is here, or else one that uv brings."""
+"""The Python for an environment: an installed one, or else one that uv downloads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REMEDY = (
 def look_for_python(versions: tuple[str, ...]) -> tuple[tuple[str, str] | None, str]:
     """Return path and version of the running interpreter if it will do, else of the first on PATH, or None.
 
-    Then why those that were looked at will not do, in words.
+    Then why the rejected ones will not do, in words.
     """
     refused = []
     on_path = (str(Path(folder, f"python{version}")) for version in versions for folder in os.get_exec_path())

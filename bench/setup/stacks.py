@@ -1,7 +1,7 @@
 """What is installed: the environment of each stack (a set of versions that belong together), by its packages.
 
-One comparison may hold backends of several: each backend's ranks run on the interpreter of its own stack, and
-the coordinator on the one that it was started with. `python -m bench.setup.stacks` prints this one as JSON.
+One comparison may hold backends of several stacks: each backend's ranks run on the interpreter of its stack,
+the coordinator on the one it was started with. `python -m bench.setup.stacks` prints that stack as JSON.
 """
 
 import dataclasses
@@ -97,8 +97,8 @@ def find_cuda_compiler(prefix: Path) -> Path | None:
 def installed_here() -> Installed:
     """Return this process's environment."""
     listed = importlib.metadata.distributions(path=[*sys.path, f"{sys.prefix}/{CUDA11}"])
-    # Of a package that is there twice, the first on the path is the one that is imported.
-    # What a removal has left has no name.
+    # If a package is installed twice, the first on the path is the one that is imported.
+    # The remains of a removed package have no name.
     packages = {name: each.version for each in reversed([*listed]) if (name := each.metadata["Name"])}
     return Installed(sys.executable, Path(sys.prefix), platform.python_version(), packages)
 

@@ -1,4 +1,4 @@
-"""What a machine must have for an environment, looked at before gigabytes are downloaded."""
+"""What a machine must have for an environment, checked before gigabytes are downloaded."""
 
 from __future__ import annotations
 

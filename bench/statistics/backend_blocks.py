@@ -1,4 +1,4 @@
-"""The blocks of one backend: which of them count, and what they say without any other backend."""
+"""The blocks of one backend: which of them count, and its figures that need no other backend."""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from bench.statistics.intervals import Floats, Speedup, launch_midmeans, speedup
 from bench.statistics.table_values import stopped_by_width
 
 _LAUNCH_STRIDE = 2.0**26
-"""Makes one number of launch and round: a launch has fewer rounds, and a float holds the largest exactly."""
+"""Factor that combines launch and round in one number: a launch has fewer rounds, and floats stay exact."""
 
 
 WITHOUT_FILES, WITH_FILES = "host_anonymous_peak_mib", "host_peak_mib"
 """The peak of what training holds on the host, and that of all memory, in which libraries' files are."""
 
 RUNTIME = {WITHOUT_FILES: "host_runtime_anonymous_mib", WITH_FILES: "host_runtime_mib"}
-"""By the column of a host's peaks, that of what was there before the model."""
+"""By the column of a host's peaks, the column of the memory in use before the model was built."""
 
 
 class BackendBlocks:
@@ -83,7 +83,7 @@ class BackendBlocks:
 
 
 def blocks_of(rows: pd.DataFrame, backend: str) -> BackendBlocks:
-    """The blocks of one backend of a comparison; none if it is not there."""
+    """The blocks of one backend of a comparison; empty if the comparison does not have it."""
     cells = ColumnArrays(rows)
     return BackendBlocks(cells.where(cells["backend"] == backend), find_peak_column(cells))
 
@@ -112,12 +112,12 @@ def at_reference_precision(cells: ColumnArrays) -> ColumnArrays:
 
 
 def highest(values: Floats) -> float | None:
-    """The highest of the values that are there; None without any."""
+    """The highest of the values that are not NaN; None without any."""
     return None if np.isnan(values).all() else float(np.nanmax(values))
 
 
 def median(values: Floats) -> float | None:
-    """The median of the values that are there; None without any."""
+    """The median of the values that are not NaN; None without any."""
     return None if np.isnan(values).all() else float(np.nanmedian(values))
 
 
@@ -144,8 +144,8 @@ class MemoryParts:
 def divide_peak(blocks: BackendBlocks) -> MemoryParts | None:
     """Divide the highest peak of at least one valid block.
 
-    None if the peak, what was there before the model on a host, or the number of parameters is unknown, or if
-    the parts add up to more than the peak.
+    None if the peak, a host's memory before the model, or the number of parameters is unknown, or if the
+    parts add up to more than the peak.
     """
     valid, peak = blocks.valid, highest(blocks.peaks_mib())
     before_model = RUNTIME.get(blocks.peak_column)

@@ -9,7 +9,7 @@ from bench.results.columns import Rule, columns_with
 from bench.results.environment_cell import environment_differences
 
 MUST_EQUAL = columns_with(Rule.EQUAL)
-"""The environment must be equal, too, but for what another stack brings; it is said in what it differs."""
+"""The environment must be equal, too, except for what another stack brings; differences are named."""
 
 OF_OWN_BATCH = columns_with(Rule.OWN_BATCH)
 CHOICES = columns_with(Rule.CHOICE)
@@ -37,7 +37,7 @@ def find_inequalities(ours: ColumnArrays, theirs: ColumnArrays) -> list[str]:
 
 
 def choices_of(blocks: ColumnArrays) -> dict[str, str]:
-    """What a backend is: the text of each of `CHOICES`, empty where a file does not say."""
+    """A backend's choices: the text of each of `CHOICES`, empty where a file does not have it."""
     return {column: join_values(blocks.distinct(column)[:1]) for column in CHOICES}
 
 
@@ -52,7 +52,7 @@ def describe_permitted_differences(ours: ColumnArrays, theirs: ColumnArrays) -> 
 
 
 def _compare_environments(theirs: ColumnArrays, ours: ColumnArrays) -> list[str]:
-    """What differs between the environments of these blocks, if they have several; the first few entries.
+    """The first few differences between the environments of these blocks, if they have several.
 
     Between blocks of two stacks, what another stack brings does not count.
     """

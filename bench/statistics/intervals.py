@@ -84,7 +84,7 @@ def half_interval(sample: Floats, stopped_by_width: bool = False) -> float:
 def mean_with_interval(sample: Floats, *, among: int = 1, confidence: float = CONFIDENCE) -> Amount:
     """The mean, by Student's t; without an interval for fewer than two values.
 
-    With Bonferroni's correction `among` so many intervals all of them together hold with that confidence
+    With Bonferroni's correction for `among` intervals all of them together hold with that confidence
     (O. J. Dunn, Journal of the American Statistical Association 56 (1961), 52-64).
     """
     if len(sample) < 2:
@@ -106,7 +106,7 @@ def midmean(values: Floats) -> float:
 
 @cache
 def _midmean_weights(count: int) -> Floats:
-    """What each of so many sorted values weighs in their midmean."""
+    """The weight of each of `count` sorted values in their midmean."""
     inner = np.arange(1, count + 1) - count / 4
     return np.asarray(np.clip(np.minimum(inner, inner[::-1]), 0, 1))
 

@@ -26,7 +26,7 @@ PYTORCH = ("eager", "compile")  # the engines that are PyTorch itself
 
 @dataclass(frozen=True, kw_only=True)
 class BackendSummary:
-    """One line of a table. A figure is None where it cannot be had or must not be printed.
+    """One line of a table. A figure is None where it is not available or must not be printed.
 
     `message` explains a status that is not ok, a missing speed-up or blocks that were left out.
     """
@@ -51,7 +51,7 @@ class BackendSummary:
     micro_batch: int | None = None  # of the valid blocks
     samples_per_s: float | None = None
     speedup: Speedup | None = None  # None for the reference itself
-    no_speedup: str = ""  # why it has no speed-up although its blocks are valid
+    no_speedup: str = ""  # why there is no speed-up although its blocks are valid
     verdict: str | None = None
     # over the comparison's best PyTorch; None for that, and if it is the reference
     over_best: Speedup | None = None
@@ -97,7 +97,7 @@ def widest_half_width(rows: pd.DataFrame) -> float | None:
 
 
 def _summarise_alone(blocks: BackendBlocks, same_precision: ColumnArrays) -> BackendSummary:
-    """What of a backend needs no other's speed; `same_precision`: all rows at the reference's precision."""
+    """A backend's figures without others' speed; `same_precision`: all rows at the reference's precision."""
     valid = blocks.valid
     status, message = _judge_status(blocks.rows)
     first = valid if len(valid) else blocks.rows
@@ -197,8 +197,8 @@ def _with_speedup(
 def _compare_with_best_pytorch(backends: list[tuple[BackendBlocks, BackendSummary]]) -> list[BackendSummary]:
     """Mark the fastest PyTorch row, and add the speed-ups over it unless that is the reference anyway.
 
-    It is chosen by its measured rate: of several that are equally fast it is the one that chance favoured. A
-    row that rounds otherwise or makes another update than the first backend, the reference, does other work.
+    The measured rate chooses the row: among equally fast rows, chance decides. Rows that round differently or
+    make another update than the first backend, the reference, do other work and do not count.
     """
     pytorch = [
         (blocks, summary)
@@ -231,7 +231,7 @@ def _is_checked(summary: BackendSummary) -> bool:
 
 
 def numerics_of(summary: BackendSummary) -> tuple[str, str]:
-    """What a backend's numbers depend on, but for fp32's rounding: the kind of update, and the precision."""
+    """The choices that change a backend's results beyond fp32 rounding: kind of update and precision."""
     return summary.optimizer if summary.optimizer in OTHER_UPDATES else "", summary.precision
 
 
@@ -243,7 +243,7 @@ def _without_speedup(summary: BackendSummary, reason: str) -> BackendSummary:
 def _break_even_steps(
     summary: BackendSummary, base: BackendSummary, speedup: Speedup, base_global_batch: float
 ) -> int | None:
-    """Steps after which the extra set-up and first step are paid for; 0 if there is no extra."""
+    """Steps after which a longer set-up and first step have paid off; 0 if they are not longer."""
     starts = (summary.setup_s, summary.first_step_s, base.setup_s, base.first_step_s)
     if None in starts or base.samples_per_s is None:
         return None

@@ -1,4 +1,4 @@
-"""What the table of a comparison says: values of columns, how it was measured."""
+"""Contents of a comparison's table: values of columns, and how it was measured."""
 
 import json
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def model_label(model: str, size: str, layers: Any, published_layers: Any) -> st
 
     The last two columns are blank where the configuration does not say.
     """
-    if size not in OTHER_THAN_PUBLISHED and not size.startswith("layers:"):  # published, or somebody's own
+    if size not in OTHER_THAN_PUBLISHED and not size.startswith("layers:"):  # published, or a user's model
         return model
     if size in OTHER_THAN_PUBLISHED or pd.isna(layers) or pd.isna(published_layers):
         return f"{model}, {size}"
@@ -61,7 +61,7 @@ def by_key(overrides: Iterable[str]) -> dict[str, str]:
 def stopped_by_width(*tables: pd.DataFrame | ColumnArrays) -> bool:
     """Whether intervals may have decided the number of launches of any of these comparisons.
 
-    By `measure.until`, or by somebody who saw them and added launches.
+    Either `measure.until` did, or a user who saw the intervals and added launches.
     """
     return any(not pd.isna(rows["until"]).all() or launches_were_added(rows) for rows in tables)
 

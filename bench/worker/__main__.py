@@ -22,7 +22,7 @@ def run(spec: WorkerSpec, *, imported: float = 0.0) -> NoReturn:
     local_rank = int(os.environ["LOCAL_RANK"])
     os.sched_setaffinity(0, spec.cores[local_rank])
     if spec.memory_limit_bytes is not None:
-        # Private writable memory, unlike RLIMIT_AS, which counts mappings that nobody ever touches.
+        # Private writable memory, unlike RLIMIT_AS, which counts mappings that are never touched.
         resource.setrlimit(resource.RLIMIT_DATA, (spec.memory_limit_bytes, spec.memory_limit_bytes))
     rank = int(os.environ["RANK"])
     channel = connect(Greeting(rank=rank, pid=os.getpid()))

@@ -1,9 +1,9 @@
 """Torch elastic's agent of one group (torchrun), whose ranks are forked before it begins.
 
-Torch elastic can fork functions by itself, but not so: it tells of one rank that failed, whichever it finds
-first, where the cause is another one that was killed. And its store and its heartbeat are threads by then,
-whose locks and sockets the ranks would inherit. So here it starts programs, as ever, and for each of them it
-is handed a rank that is there and waits for its environment (torch 2.6.0 and 2.13.0 alike).
+Torch elastic can fork functions by itself, but then reports only the first failed rank it finds, although
+the cause may be another rank that was killed. And its store and its heartbeat are threads by then, whose
+locks and sockets the ranks would inherit. So here torch elastic starts programs, as it always does, but
+gets for each an already forked rank that waits for its environment (torch 2.6.0 and 2.13.0 alike).
 """
 
 import gc
@@ -53,7 +53,7 @@ def run_agent(
         os.environ.clear()
         os.environ.update(order["variables"], **{AGENT_VARIABLE: str(os.getpid())})
         os.sched_setaffinity(0, order["cores"])
-        tempfile.tempdir = None  # TMPDIR is another one now
+        tempfile.tempdir = None  # TMPDIR differs from the parent's
         if order["spec"]:
             mapped_pages.map_in(pages, copy=False)
             ranks += fork_ranks(Path(order["spec"]), imported)
@@ -76,7 +76,7 @@ def run_torchrun(arguments: list[str], report: int, ranks: list["ForkedRank"]) -
     from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
     from torch.distributed.run import main as torchrun
 
-    def end(number: int, _: object) -> NoReturn:  # until torch elastic has a handler of its own
+    def end(number: int, _: object) -> NoReturn:  # until torch elastic installs its handler
         raise SignalException("ended", signal.Signals(number))
 
     if ranks:
@@ -93,11 +93,11 @@ def run_torchrun(arguments: list[str], report: int, ranks: list["ForkedRank"]) -
 
 
 def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
-    """The group's ranks on this node; none if they cannot be forked: then they are programs, as the log says.
+    """The group's forked ranks on this node; none if they cannot be forked: then the log says so.
 
-    What this backend alone needs is imported first, so that no other one's ranks have it in memory; but not
-    where there is a GPU, since DeepSpeed and ONNX Runtime ask for it at once, and CUDA survives no fork.
-    Nor is a loop: what transformers' Trainer imports starts a thread.
+    Modules that this backend alone needs are imported here, so that other backends' ranks do not have them
+    in memory; but not with a GPU, since DeepSpeed and ONNX Runtime use it at once, and CUDA survives no
+    fork. Loops are not imported, either: the imports of transformers' Trainer start a thread.
     """
     from bench.launch.spec import WorkerSpec
     from bench.worker.__main__ import run
@@ -112,7 +112,7 @@ def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
             load_choice("sharding", spec.sharding)
     imported += time.process_time() - begun
     if why := find_obstacle():
-        print(f"ranks of {spec.backend} are not forked, but programs of their own: {why}", flush=True)
+        print(f"ranks of {spec.backend} are not forked, but started as programs: {why}", flush=True)
         return []
     gc.freeze()
     pages = mapped_pages.find()
@@ -125,7 +125,7 @@ def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
 
 
 def find_obstacle() -> str:
-    """Why a process that is forked from this one would not be whole; empty if it will be."""
+    """Why a fork of this process would not work; empty if it would."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads > 1:
         return f"what was imported has started threads ({threads - 1}), which they would not have"
@@ -146,11 +146,11 @@ class ForkedRank:
             self.pid = os.fork()
             if self.pid == 0:
                 _be_rank(work, agent=agent, orders=orders)
-        self._orders.recv(1)  # the leader of its own session now, by which it is ended; or nothing any more
+        self._orders.recv(1)  # now it leads a new session, by which it is ended; or it has ended
         self._pidfd = os.pidfd_open(self.pid)
 
     def begin(self, environment: dict[str, str]) -> "ForkedRank":
-        """Let it work, with these variables."""
+        """Let the rank begin its work, with these environment variables."""
         with self._orders, suppress(OSError):  # it has been killed, as its exit status will say
             self._orders.sendall(json.dumps(environment).encode() + b"\n")
         return self
@@ -170,7 +170,7 @@ class ForkedRank:
         return self.returncode
 
     def end(self) -> None:
-        """End it by force if it still runs; nobody else would reap it."""
+        """Kill the rank if it still runs, and reap it."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
             self.wait()

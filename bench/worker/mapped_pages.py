@@ -1,9 +1,9 @@
 """The pages of memory that a process has in use, and how a fork of it comes to have the same.
 
-Of libraries' files a fork has no page before it reads it anew: it would seem to need 300 MiB less, and most
-of them would come back while it trains. And what was written before the fork it shares with all others. That
-costs: a kernel that looks for unused memory (DAMON) visits each process that maps a page, on a core that
-trains; and who writes to a shared page waits for its copy.
+A fork maps the pages of library files only when it reads them again: it would seem to need 300 MiB less, and
+would map most of them while it trains. And it shares all memory written before the fork with its siblings.
+That costs time: a kernel that searches for unused memory (DAMON) visits each process that maps a page, on a
+core that trains; and a write to a shared page waits for its copy.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ def find() -> list[Pages]:
 
 
 def map_in(pages: list[Pages], *, copy: bool) -> None:
-    """Use those of files in a fork of the process that found them; with `copy`, written ones of its own."""
+    """Map these pages of files into a fork of the process that found them; `copy` gives it private ones."""
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     for each in pages:

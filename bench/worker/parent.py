@@ -1,8 +1,8 @@
 """`python -m bench.worker.parent COORDINATOR_PID [ARCHITECTURE]`: forks agents, which fork ranks.
 
 Started by `bench.launch.agents` with a socket as its standard input. With an ARCHITECTURE, which may be
-empty, it first imports what the ranks of every backend need, that model's own module included; what one
-backend needs beyond is imported by its agent (`bench.worker.agent`). Else it imports torchrun alone.
+empty, it first imports what the ranks of every backend need, that model's module included; the agent
+(`bench.worker.agent`) imports what one backend needs besides. Without it, only torchrun is imported.
 """
 
 import gc
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def import_for_ranks(architecture: str) -> None:
-    """Import what every rank that trains with torch needs: no engine, and nothing that looks for a GPU."""
+    """Import what every rank that trains with torch needs: no engine, and nothing that searches for a GPU."""
     import_module("bench.worker.rank.training")
     import_module("bench.worker.state.gradients")
     if architecture:

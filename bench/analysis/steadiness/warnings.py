@@ -26,7 +26,7 @@ DRIFT = 0.03
 """Change of a backend's throughput from a launch's first round to its last, above which it drifts."""
 
 LAUNCH_SPREAD = 0.03  # standard deviation of the log throughput between launches
-STANDARD_ERRORS = 3.0  # how far an effect must stand out of its own noise to be called one
+STANDARD_ERRORS = 3.0  # an effect smaller than this multiple of its standard error is taken for noise
 LOAD_SHARE = 0.02  # share of the ranks' core time over all blocks, taken by other processes or the hypervisor
 
 LOADER_SHARE = 0.05
@@ -72,7 +72,7 @@ def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
 
 
 def _check_gates(rows: pd.DataFrame) -> Warnings:
-    """Gates that were opened wider than usual, by the command or by a preset of the user's own."""
+    """Limits that were set wider than the defaults, by the command or by a user's preset."""
     usual = max(LOSS_TOLERANCE[precision] for precision in rows["precision"].unique())
     asked = by_key(latest_overrides(rows)).get("measure.parity_tolerance")
     passed = rows["loss_difference"][~rows["optimizer"].isin(OTHER_UPDATES)].max()
@@ -143,7 +143,7 @@ def _check_drift(logs: Floats) -> Warnings:
 
 
 def _linear_change(launch: Floats) -> float:
-    """The change from the first of these rounds to the last, on a straight line through those there."""
+    """The change from the first of these rounds to the last, on a straight line through the measured ones."""
     there = np.flatnonzero(~np.isnan(launch))
     if len(there) < 3:
         return math.nan
@@ -244,7 +244,7 @@ def _check_gpu(valid: ColumnArrays) -> Warnings:
 
 
 def _range(values: Floats) -> float:
-    """The distance from the lowest value to the highest; 0 where nothing is known."""
+    """The distance from the lowest value to the highest; 0 without values."""
     return 0.0 if np.isnan(values).all() else float(np.nanmax(values) - np.nanmin(values))
 
 

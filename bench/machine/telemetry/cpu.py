@@ -1,4 +1,4 @@
-"""Reads CPU time, page faults and clocks: of this process, and of everybody on the cores it was given."""
+"""Reads CPU time, page faults and clocks: of this process, and of all processes on its cores."""
 
 import ctypes
 import multiprocessing
@@ -50,7 +50,7 @@ def page_faults() -> int:
 class CoreTime:
     """Seconds since the machine started, summed over some cores."""
 
-    busy: float  # anybody's user, system and interrupt time
+    busy: float  # user, system and interrupt time of all processes
     stolen: float  # the hypervisor ran something else although a core was wanted
 
 

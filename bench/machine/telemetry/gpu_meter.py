@@ -15,19 +15,19 @@ THROTTLED = {
 }
 """NVML's reasons for clocks below what the load would allow, as they are named in the results.
 
-Idleness and clocks that somebody has set are not among them.
+Idleness and clocks that a user has set are not among them.
 """
 
 
 NVML_SECONDS = 1.0
-"""How far back NVML's utilisation looks at most: what it says sooner is of whoever was there before, too."""
+"""NVML's utilisation covers at most this last period: read sooner, it also covers earlier processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSample:
     """How one GPU was doing at one moment; None where NVML cannot read it."""
 
-    used_bytes: int | None  # of the whole device, whoever uses it
+    used_bytes: int | None  # of the whole device, by all processes
     utilisation_percent: float | None
     sm_clock_mhz: float | None
     temperature_c: float | None
@@ -60,11 +60,11 @@ class GpuMeter:
         return self._nvml is not None
 
     def used_bytes(self) -> int | None:
-        """Memory in use on the whole device, whoever uses it."""
+        """Memory in use on the whole device, by all processes."""
         return self._ask("device_used_bytes", _used_bytes)
 
     def process_bytes(self) -> int | None:
-        """Memory that the driver books on this process; None for a MIG slice, and in most containers."""
+        """Memory that the driver attributes to this process; None for a MIG slice, and in most containers."""
 
         def own_bytes(nvml: Any, gpu: Any) -> int | None:
             reason = "this container numbers processes otherwise than the driver"
@@ -84,7 +84,7 @@ class GpuMeter:
     def energy_joules(self) -> float | None:
         """Energy that the device has used since the driver was loaded (NVML counts in mJ): take differences.
 
-        A MIG slice has none of its own.
+        A MIG slice has no separate counter.
         """
         return self._ask(
             "energy_joules", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000
@@ -122,7 +122,7 @@ class GpuMeter:
 def _has_the_driver_s_process_ids() -> bool:
     """Whether this process is in the kernel's first namespace of process ids, whose numbers NVML uses.
 
-    In another one its own number may be that of a stranger. Source: PROC_PID_INIT_INO in Linux's proc_ns.h.
+    In any other its id may belong to a foreign process. Source: PROC_PID_INIT_INO in Linux's proc_ns.h.
     """
     try:
         return Path("/proc/self/ns/pid").stat().st_ino == 0xEFFFFFFC

@@ -20,7 +20,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class SampledDevice(Protocol):
-    """A `GpuMeter`, or what reads a GPU of another node."""
+    """A `GpuMeter`, or an object that reads a GPU of another node."""
 
     absent: dict[str, str]
 
@@ -46,7 +46,7 @@ class GpuSampler:
         return tuple(device.sample() for device in self.devices)
 
     def look_before_a_group(self) -> tuple[GpuSample, ...]:
-        """A sample of every device before a group starts: what others do there.
+        """A sample of every device before a group starts: the use by other processes.
 
         A group that has just ended may still be seen, in NVML's utilisation for up to a second, so a busy
         device is sampled again, `MOST_LOOKS` times at most.
@@ -63,7 +63,7 @@ class GpuSampler:
         return {name: reason for device in self.devices for name, reason in device.absent.items()}
 
     def start(self) -> None:
-        """Begin a phase: forget earlier samples, and take none until NVML looks back at this phase alone."""
+        """Begin a phase: forget earlier samples, and take none until NVML's window lies within this phase."""
         self._samples = []
         self._due = self.clock() + NVML_SECONDS
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.machine.hardware import available_bytes, memory_bytes
 
 RESERVED_SHARE, MOST_RESERVED = 0.1, 4 << 30
-"""What is left to all else: this share of the machine's memory, and at most this many bytes."""
+"""Memory left to everything else: this share of the machine's, and at most this many bytes."""
 
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
@@ -42,7 +42,7 @@ def reset_host_peak() -> bool:
 
 
 def read_host_memory(status: Path = _STATUS) -> HostMemory | None:
-    """The present use and the peak; None where /proc does not tell (Linux does since 4.5)."""
+    """The present use and the peak; None where /proc does not show them (Linux does since 4.5)."""
     with suppress(OSError, KeyError):
         size = _read_status(status)
         return HostMemory(size["VmHWM"], size["RssAnon"] + size["RssShmem"], size["RssFile"])
@@ -81,9 +81,9 @@ def runtime_bytes() -> dict[str, int | None]:
 def anonymous_peak(before: HostMemory | None, after: HostMemory) -> int:
     """The peak of anonymous memory in a phase, from its beginning and its end, in bytes.
 
-    It is the peak of all memory less the pages of files at that time. These are known at both ends, and in
+    This is the peak of all memory less the pages of files at that time. These are known at both ends, and in
     training they change little or only grow: the larger number is taken off. The result is exact where both
-    are equal, else too low by at most their difference, and never less than what was there at either end.
+    are equal, else too low by at most their difference, and never less than the memory in use at either end.
     """
     before = before or after
     return max(after.peak - max(before.files, after.files), before.anonymous, after.anonymous)

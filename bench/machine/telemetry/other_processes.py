@@ -1,6 +1,6 @@
-"""Looks who else is at work on the ranks' cores: how much all others take, and which processes they are.
+"""Scans the ranks' cores for other processes: how much CPU time all others take, and which they are.
 
-Looking takes some hundredths of a CPU second, so it is done between blocks and launches, never in a block.
+A scan takes some hundredths of a CPU second, so it runs between blocks and launches, never in a block.
 """
 
 import os
@@ -40,7 +40,7 @@ class Competitor:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreScan:
-    """What others did during a look at the cores."""
+    """What other processes did during a scan of the cores."""
 
     taken_seconds: float | None  # CPU seconds that they had of the cores; None where the kernel has no count
     competitors: tuple[
@@ -48,7 +48,7 @@ class CoreScan:
     ]  # the processes with the largest shares, as far as they can be seen from here
 
 
-Scan = Callable[[float], CoreScan]  # looks for so many seconds
+Scan = Callable[[float], CoreScan]  # takes the duration of the scan in seconds
 
 
 def scan_cores(cores: Collection[int], seconds: float) -> CoreScan:
@@ -71,10 +71,10 @@ def find_competitors(
     seconds: float,
     is_left_out: Callable[[int], bool],
 ) -> tuple[Competitor, ...]:
-    """Return who took the largest shares in the seconds between two moments, the largest first.
+    """Return the processes with the largest shares in the seconds between two moments, the largest first.
 
-    All processes are there at either moment; who is not there before has started since. `is_left_out` says
-    whether a process, by its id, is none that takes the cores away.
+    Both moments list all processes; a process missing from the first has started since. `is_left_out` says
+    whether a process, by its id, does not count as a competitor for the cores.
     """
     earlier = {key: before[key].seconds if key in before else 0.0 for key in after}
     competitors = [
@@ -104,7 +104,7 @@ def read_processes() -> dict[Key, Process]:
             name=info["name"] or "", seconds=sum(info["cpu_times"][:2])
         )
         for info in infos
-        if info["cpu_times"] is not None  # user, system, …; None where it may not be looked at
+        if info["cpu_times"] is not None  # user, system, …; None where reading it is not permitted
     }
 
 

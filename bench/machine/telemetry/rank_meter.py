@@ -18,7 +18,7 @@ class RankMeter:
         self._peak_is_of_the_phase = True  # from the start of the process on
 
     def prepare(self, *, new_peak: bool = True) -> None:
-        """Begin a phase with whatever takes long; the peak of host memory starts anew if `new_peak`."""
+        """Do what takes long before a phase; `new_peak` resets the peak of host memory."""
         if new_peak:
             self._peak_is_of_the_phase = reset_host_peak()
         self._memory_before = read_host_memory()

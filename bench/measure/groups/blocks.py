@@ -19,7 +19,7 @@ from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp, Workload
 
-MOST_WARMUP_BLOCKS = 6  # of `measure.warmup_steps`: warm-up ends after so many, settled or not
+MOST_WARMUP_BLOCKS = 6  # of `measure.warmup_steps` each: then warm-up ends, settled or not
 
 FEWEST_UNTIMED_STEPS = 2  # that a block begins with, where it begins with any
 
@@ -30,7 +30,7 @@ MEASURED_PER_RANK = tuple(name for name in PhaseFigures.__struct_fields__ if nam
 """The fields of `Phase` that every rank's `PhaseFigures` holds under the same names."""
 
 SCAN_SECONDS = 0.3
-"""How long one looks for the processes that spoiled a block: the kernel counts in ticks of 0.01 s."""
+"""How long a scan for the processes that spoiled a block takes: the kernel counts in ticks of 0.01 s."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class BlockTimer:
 
     plan: ComparisonPlan
     sampler: GpuSampler  # of the devices
-    memory: DeviceMemory  # theirs
+    memory: DeviceMemory  # of the devices
     ledger: Ledger  # that gets the figures
     scan: Scan  # at what other processes do on the cores, after a block that they spoiled
 
@@ -47,14 +47,14 @@ class BlockTimer:
         self._measure = self.plan.config.measure
         # of each launch; None: until memory and speed are settled
         self.warmup_blocks = EQUAL_WARMUP_BLOCKS if self._measure.evaluate_every is not None else None
-        # who had the cores just after blocks of this launch that others spoiled
+        # the processes that used the cores just after blocks of this launch that others spoiled
         self.competitors: list[Competitor] = []
-        # of this launch, by backend the loss of every step; and whether steps draw random numbers
+        # of this launch: every step's loss, by backend; and whether steps draw random numbers
         self.losses: dict[str, list[float]] = {}
         self.are_random = False
 
     def build(self, group: Group, name: str, launch: Launch) -> None:
-        """Set up everything before the first step; it goes on record, as all that follows."""
+        """Set up everything before the first step, and record it."""
         spec, built = self.plan.backends[name].spec, self._request(group, Build())
         self.ledger.update_workload(name, launch, **model_figures(built))
         self.ledger.update(
@@ -75,12 +75,12 @@ class BlockTimer:
         )
 
     def begin(self, group: Group, name: str, launch: Launch) -> None:
-        """Take the first step, and the second one, which is a warm-up block of its own.
+        """Take the first step, and the second one as a warm-up block by itself.
 
-        That is much slower than those that follow: a longer block with it in could not be compared.
+        The second step is much slower than later ones: a longer block that includes it could not be compared.
         """
         first = self._request(group, TakeFirstStep(), name)
-        # What fp16 skips it takes again, and not under every backend at the same step.
+        # A step that fp16 skips is taken again, and backends skip different steps.
         self.are_random |= any(answer.is_random or answer.loss_scale is not None for answer in first)
         check_batches(first, self.ledger.records[launch.number, name].workload, steps=1)
         self.ledger.update(
@@ -95,10 +95,10 @@ class BlockTimer:
         self._add_warm_up(group, name, launch, steps=1)
 
     def warm_up(self, group: Group, name: str, launch: Launch, *, in_turns: int = 1) -> bool:
-        """One more block of the warm-up; whether it was the last, and the group has been preheated.
+        """One more block of the warm-up; returns whether it was the last, and the group has been preheated.
 
-        It ends when it is settled or has reached its cap; or after as many blocks as are planned. Of groups
-        that take turns each preheats for an equal part, since they have the same devices.
+        Warm-up ends when it is settled or has reached its cap, or after the planned number of blocks. Groups
+        that take turns preheat for an equal part each, since they use the same devices.
         """
         self._add_warm_up(group, name, launch, steps=self._measure.warmup_steps)
         blocks = self.ledger.records[launch.number, name].warm_up
@@ -180,7 +180,7 @@ class BlockTimer:
         return max(FEWEST_UNTIMED_STEPS, math.ceil(seconds / per_step)) if seconds else 0
 
     def _preheat(self, group: Group, name: str, launch: Launch, wanted: float) -> None:
-        """Blocks for so many seconds, the same for every backend: a GPU's clock falls as it gets warm."""
+        """Train for `wanted` seconds, the same for every backend: a GPU's clock falls as it gets warm."""
         last = self.ledger.records[launch.number, name].warm_up[-1]
         spent, per_step = 0.0, max(last.seconds) / last.steps
         while spent < wanted:
@@ -199,7 +199,7 @@ class BlockTimer:
         return WarmUp(steps=steps, **self._figures(answers))
 
     def _is_warm(self, warm_up: Sequence[WarmUp]) -> bool:
-        """Whether no block of the warm-up is to follow; the first one is the second step alone."""
+        """Whether warm-up is complete; its first block is the second step alone."""
         if len(warm_up) > (self.warmup_blocks or MOST_WARMUP_BLOCKS):
             return True
         return not self.warmup_blocks and validity.has_settled(warm_up)
@@ -252,6 +252,6 @@ def model_figures(built: Sequence[Built]) -> dict[str, Any]:
 
 
 def mean_of_known(values: Sequence[float | None]) -> float | None:
-    """The mean of those that are there; None if none is."""
+    """The mean of the values that are not None; None without any."""
     known = [value for value in values if value is not None]
     return arithmetic.mean(known) if known else None

@@ -17,8 +17,8 @@ class QuietCores:
     """Waits up to `measure.wait_s` seconds in all launches together."""
 
     cores: int  # how many the ranks of this machine have
-    wait_s: float  # with 0 nobody looks or waits
-    scan: Scan  # at what others do on these cores
+    wait_s: float  # 0: do not scan or wait
+    scan: Scan  # of what other processes do on these cores
     bar: ProgressBar  # shows what is waited for
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class QuietCores:
 
 
 def largest_competitors(competitors: Iterable[Competitor]) -> list[Competitor]:
-    """The largest share that was seen of each process, the largest first."""
+    """The largest share seen of each process, the largest first."""
     by_share = sorted(competitors, key=lambda competitor: competitor.cores)
     largest = {competitor.pid: competitor for competitor in by_share}
     return sorted(largest.values(), key=lambda competitor: -competitor.cores)[:MOST_NAMED]

@@ -9,7 +9,7 @@ from bench.launch.group import Group
 from bench.machine.telemetry.gpu_sampler import GpuSampler
 
 MARGIN = 1.5
-"""How many times what a backend has in the parity launch it may have in a timed launch, which has dropout.
+"""A timed launch, which has dropout, may need this many times a backend's memory in the parity launch.
 
 A layer of BERT-Large at 512 tokens keeps 74 bytes of each token and hidden unit in 16 bits, and 48 without
 (Korthikanti et al. 2022, arXiv:2205.05198, section 4.1)."""
@@ -18,7 +18,7 @@ Bytes = list[int | None]  # on each device, in the order of the ranks; None if N
 
 
 class DeviceMemory:
-    """Made before any group is started, so that what is in use then is others'. On a CPU nothing is short."""
+    """Made before any group starts: memory in use then belongs to others. On a CPU nothing is ever short."""
 
     def __init__(self, sampler: GpuSampler, total_bytes: int, *, in_turns: bool) -> None:  # 0 if unknown
         self.in_turns = in_turns  # all groups of a launch live side by side, if they fit; else one at a time
@@ -31,7 +31,7 @@ class DeviceMemory:
 
     @contextmanager
     def turn_of(self, group: Group, living: Iterable[Group]) -> Iterator[None]:
-        """Only this one of the living groups works meanwhile: what changes on the devices is its own."""
+        """Only this group works meanwhile: all changes of the devices' memory are its own."""
         others = foreign = _subtract(self._used(), self._held.get(group))
         for other in living:
             if other is not group:
@@ -47,7 +47,7 @@ class DeviceMemory:
         self._of_parity[name] = _subtract(self._used(), self._before)
 
     def find_shortage(self, names: Iterable[str], times: float = 1) -> str:
-        """Why these backends, with so many times the micro-batch, do not fit together; empty if they do."""
+        """Why these backends do not fit together at `times` the micro-batch; empty if they do."""
         for free, *held in zip(self._free, *(self._of_parity[name] for name in names), strict=True):
             known = [size for size in held if size is not None]
             if free is None or len(known) < len(held):
@@ -61,6 +61,6 @@ class DeviceMemory:
 
 
 def _subtract(whole: Sequence[int | None], part: Sequence[int | None] | None) -> Bytes:
-    """What is left of it on each device; all of it where there is no part."""
+    """The difference on each device; the whole where there is nothing to subtract."""
     pairs = zip(whole, part or [0] * len(whole), strict=True)
     return [None if total is None or own is None else total - own for total, own in pairs]

@@ -10,11 +10,11 @@ from bench.measure.plan.plans import Launch
 StartGroup = Callable[[str, Launch], Group]  # starts the group of a backend in a launch
 
 OnFailure = Callable[[str, Launch, LaunchFailed, str], None]
-"""What becomes of a failure once its group is closed: the backend, its launch, the failure, the log's end."""
+"""Handles a failure once its group is closed; gets the backend, its launch, the failure, the log's end."""
 
 
 class RunningGroups(dict[str, Group]):
-    """The groups of a launch by backend; all that are left are closed at the end of the `with` block."""
+    """The groups of a launch by backend; the end of the `with` block closes all that still run."""
 
     def __init__(self, launch: Launch, start_group: StartGroup, on_failure: OnFailure) -> None:
         super().__init__()

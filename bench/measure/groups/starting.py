@@ -48,7 +48,7 @@ class GroupStarter:
         """What the ranks of a group are started with.
 
         Parity is checked at the configured micro-batch, with dropout off. Where training is followed to a
-        target each timed launch is a seed: the weights to begin with are read, and the same all the same.
+        target, each timed launch has another seed, but begins with the same weights, read from a file.
         """
         spec = self.plan.backends[name].spec
         if launch.in_fp32:
@@ -57,7 +57,7 @@ class GroupStarter:
             saves = name == self.plan.reference and launch == PARITY
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
         config = self.plan.config
-        # Each rank has a seed of its own, the next number, so that launches must be as many apart.
+        # Rank r uses seed + r, so the seeds of two launches must be at least `world_size` apart.
         apart = config.device.world_size if config.measure.evaluate_every is not None else 0
         return dataclasses.replace(
             spec,

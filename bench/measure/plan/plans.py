@@ -22,7 +22,7 @@ class Launch:
     in_fp32: bool = False  # it trains in fp32, whatever the comparison's precision
 
     def label(self, launches: int) -> str:
-        """What messages to the user call it, where `launches` timed ones were asked for."""
+        """Its name in messages to the user, given the number of timed `launches`."""
         if self.stage is LaunchStage.PARITY:
             return "parity launch in fp32" if self.in_fp32 else "parity launch"
         if self.stage is LaunchStage.SEARCH:
@@ -55,19 +55,19 @@ class Output:
 
     @property
     def expected_tensors(self) -> Path:
-        """What gradients and weights should be; the reference computes them in the parity launch."""
+        """The expected gradients and weights; the reference computes them in the parity launch."""
         return self.folder / "expected"
 
     @property
     def late_weights(self) -> Path:
-        """The reference's at the end of a timed launch, which others take for a late look at their losses."""
+        """The reference's at the end of a timed launch; other backends load it to compare later losses."""
         return self.folder / "late.safetensors"
 
     @property
     def nothing_written_marker(self) -> Path:
-        """Exists from the start of a new run until its first row replaces the results file.
+        """A file that exists from the start of a new run until its first row replaces the results file.
 
-        Where it exists, the results file is an older run's, and there is nothing to resume.
+        While it exists, the results file is an older run's, and there is nothing to resume.
         """
         return self.folder.parent / "unwritten"
 

@@ -29,7 +29,7 @@ from bench.study import find_studies, load_plugin
 
 TOKEN_BYTES = 3 * 8  # bytes of a token on the host: its id, its place in the mask and its label, 64 bits each
 SCORED = ("causal-lm", "masked-lm", "speech-recognition", "translation")
-"""Tasks of which every token gets a score for each word of the vocabulary."""
+"""Tasks in which every token gets a score for each word of the vocabulary."""
 
 
 def check_and_name(config: Config) -> str:
@@ -53,7 +53,7 @@ def check_and_name(config: Config) -> str:
 
 
 def check_studies(config: Config) -> None:
-    """Refuse what only a study answers that has been taken out: rows would not be what they are called."""
+    """Refuse settings of a study that has been removed: rows would not be what their names say."""
     measure, answered = config.measure, {study.command for study in find_studies().values()}
     asked = {
         "measure.batch=max": measure.batch == "max",
@@ -129,7 +129,7 @@ def _least_of_a_token(config: Config) -> int:
 
 
 def _check_limits(config: Config, host_bytes: int) -> None:
-    """Refuse a limit that the backends which are alive at a time cannot all use up."""
+    """Refuse a memory limit that the backends alive at the same time cannot all use up."""
     limit, backends, nodes = config.device.memory_limit_gib, len(config.backends), config.device.nnodes
     host_bytes *= nodes  # the limit is of all ranks of a backend together
     together = backends if config.measure.resident == "all" else 1
@@ -143,7 +143,7 @@ def _check_limits(config: Config, host_bytes: int) -> None:
 
 
 def check_folders(config: Config) -> None:
-    """Refuse folders that cannot be written to, and one for both, before any work starts."""
+    """Refuse folders that cannot be written to, or that are the same one, before any work starts."""
     if Path(config.results_dir).absolute() == Path(config.reports_dir).absolute():
         raise UserError(
             f"reports_dir={config.reports_dir} is results_dir, too: reports would be read as results",
@@ -214,9 +214,9 @@ def print_removed_variables(variables: Mapping[str, str]) -> None:
 
 
 def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
-    """Refuse a backend whose compiled kernels are not there, or not for this machine's CPU or GPUs.
+    """Refuse a backend whose compiled kernels are missing, or not for this machine's CPU or GPUs.
 
-    An environment that was not made by `make setup` says nothing of them.
+    An environment that was not made by `make setup` has no record of them.
     """
     choice, make = recorded_choice(prefix), partial(_make, stack)
     backend, on_cuda = config.backends[name], config.device.type == "cuda"
@@ -245,7 +245,7 @@ def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
                     f"{choice.architectures}, and {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                     f"run {make('--device cuda')}",
                 )
-    is_pinned = stack == "ort"  # a later DeepSpeed asks for nothing
+    is_pinned = stack == "ort"  # a later DeepSpeed does not check
     if on_cuda and is_pinned and backend.sharding in DEEPSPEED and not stacks.find_cuda_compiler(prefix):
         raise UserError(
             f"backends.{name}.sharding={backend.sharding}: DeepSpeed asks for a CUDA compiler when it is "
@@ -273,7 +273,7 @@ def check_blas(config: Config) -> None:
 
 
 def _check_onnxruntime(backend: str, config: Config, stack: str, packages: Mapping[str, str]) -> None:
-    """ONNX Runtime's packages share one module, so only their distributions tell them apart."""
+    """ONNX Runtime's packages share one module, so only their distributions distinguish them."""
     if stack != "ort":
         raise UserError(
             f"backends.{backend} needs ONNX Runtime Training, which the {stack} stack does not have, "

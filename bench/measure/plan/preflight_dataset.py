@@ -45,7 +45,7 @@ def check_model(config: Config) -> list[str]:
 
 
 def _check_header(file: Path) -> None:
-    """Refuse a file of weights that was cut off, or is none, such as a pointer of Git LFS."""
+    """Refuse a truncated file of weights, or a file without weights, such as a Git LFS pointer."""
     from safetensors import SafetensorError, safe_open  # not for `make doctor`, either
 
     try:
@@ -58,7 +58,7 @@ def _check_header(file: Path) -> None:
 
 
 def check_module(config: Config) -> list[str]:
-    """Refuse a module of the user's own that cannot be built, fed or trained; as `check_model`."""
+    """Refuse a user's module that cannot be built, fed or trained; returns as `check_model` does."""
     if config.model.module is None:
         return []
     load_plugin("own_module.file").find_file(config.model.module)

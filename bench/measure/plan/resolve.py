@@ -62,7 +62,7 @@ def _resolve_backend(config: Config, spec: WorkerSpec, reference: WorkerSpec) ->
     installed = stacks.installed(stack)
     assert installed is not None, "the preflight's check_packages refuses a stack that is not there"
     precisions = (spec.precision.name, reference.precision.name)
-    # Wider than the comparison's, if the backend or the reference computes in fewer bits than it.
+    # Wider than the comparison's if the backend or the reference computes in fewer bits.
     own_loss = [LOSS_TOLERANCE[precision] for precision in precisions if precision != config.precision.name]
     return ResolvedBackend(
         spec=spec,

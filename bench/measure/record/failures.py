@@ -19,7 +19,7 @@ class Failures:
     """Records and lists failures."""
 
     ledger: Ledger
-    launches: int  # timed ones that were asked for, for messages
+    launches: int  # requested timed launches, for messages
     bar: ProgressBar  # prints lines
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class Failures:
         self.ledger.write()
 
     def _naming_the_export(self, name: str, failure: LaunchFailed) -> LaunchFailed:
-        """With what an exporter has warned of, where the engine trains otherwise for it."""
+        """Add the exporter's warnings, where they may be why the engine trains differently."""
         places = self.ledger.templates[name].proof.get("engine", {}).get(FROZEN)
         if failure.status != "diverged" or places is None:
             return failure
@@ -44,12 +44,12 @@ class Failures:
         return LaunchFailed(failure.status, f"{failure.message}{frozen}{more}", failure.details)
 
     def note_incomplete(self, error: UserError) -> None:
-        """Say, now and at the end, why launches that were asked for are not made."""
+        """Say, now and at the end, why requested launches are not made."""
         self.bar.print_line(str(error))
         self._incomplete.append(str(error))
 
     def failure_lines(self) -> list[str]:
-        """A line for each launch that was not ok, and one for all backends that have too few valid blocks."""
+        """A line for each launch that was not ok, and a line for all backends with too few valid blocks."""
         rows, output = self.ledger.rows(), self.ledger.output
         failed = rows[rows["round"].isna() & ~rows["status"].isin(PASSED)]
         lines = []

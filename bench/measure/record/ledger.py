@@ -28,16 +28,16 @@ class Ledger:
     def __post_init__(self) -> None:
         self._earlier_rows, self._retried_rows = self.earlier.rows, self.earlier.retried
         self.records: dict[tuple[int, str], Record] = {}  # of this run, by launch number and backend
-        # The lines of each record. Formatted anew at every block, 80 launches took a second for each.
+        # The CSV lines of each record, cached: formatting all again took a second per block at 80 launches.
         self._formatted: dict[tuple[int, str], tuple[Record, list[csv_files.Line]]] = {}
 
     def set_for_later_records(self, name: str, **known: Any) -> None:
-        """Put what is known now into every record of this backend that is opened from here on."""
+        """Put these fields into every later record of this backend."""
         changed = dataclasses.replace(self.templates[name], **known)
         self.templates = {**self.templates, name: changed}
 
     def update(self, name: str, launch: Launch, **changes: Any) -> None:
-        """Change this backend's record of this launch, on disk too; it is opened if there is none yet."""
+        """Change this backend's record of this launch, also on disk; a missing record is made first."""
         record = dataclasses.replace(self._record(name, launch), **changes)
         self.records[launch.number, name] = record
         with reporting_write_errors(self.output.csv):
@@ -73,7 +73,7 @@ class Ledger:
         self._retried_rows = [row for row in self._retried_rows if row["backend"] != name]
 
     def write(self) -> None:
-        """Replace the results file by what is known now."""
+        """Write the results file anew."""
         if any(parts := self._parts()):
             with reporting_write_errors(self.output.csv):
                 csv_files.write_formatted(self.output.csv, parts)

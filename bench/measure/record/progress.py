@@ -41,7 +41,7 @@ class ProgressBar:
         self._make_bar()
 
     def _make_bar(self) -> None:
-        """A bar that starts again would erase as many lines as it last had, so that a new one does."""
+        """Make a new bar: a restarted one would erase as many lines as it last had."""
         self._bar = BarBelowText(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -72,7 +72,7 @@ class ProgressBar:
             self._left[kind] = max(0, self._left.get(kind, 0) - 1)
 
     def expect(self, more: Mapping[str, int]) -> None:
-        """Count on so many further things of each kind."""
+        """Add the counts in `more`, by kind, to what is left to do."""
         for kind, count in more.items():
             self._left[kind] = self._left.get(kind, 0) + count
 
@@ -82,14 +82,14 @@ class ProgressBar:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Leave the terminal to what is printed meanwhile, which replaces what was in sight."""
+        """Leave the terminal to what is printed meanwhile, in place of the bar."""
         self._bar.stop()
         yield
         self._make_bar()
         self.__enter__()
 
     def show(self, title: str, rows: Mapping[str, str]) -> None:
-        """Keep this in sight above the bar in place of what was there; elsewhere, print it as a line."""
+        """Show this above the bar, in place of the last one; without a terminal, print it as a line."""
         if not self.console.is_terminal:
             listed = "; ".join(f"{name} {words}" for name, words in rows.items())
             self.print_line(f"{title}: {listed}")
@@ -101,15 +101,15 @@ class ProgressBar:
         self._bar.refresh()
 
     def guess(self, seconds: Mapping[str, float]) -> None:
-        """Say how long a thing of each kind will take; what has been seen of a kind stands above it."""
+        """Say how long a thing of each kind will take; measured durations of a kind take precedence."""
         self._guesses |= seconds
 
     def seconds_left(self) -> float | None:
-        """How long everything will take that is left."""
+        """How long everything that is left will take."""
         return self.seconds_of(self._left)
 
     def seconds_of(self, things: Mapping[str, int]) -> float | None:
-        """How long so many things of each kind take; None if a kind was neither seen nor guessed."""
+        """How long these counts of things, by kind, take; None if a kind was neither seen nor guessed."""
         seen = {kind: arithmetic.mean(durations) for kind, durations in self._durations.items() if durations}
         each = self._guesses | seen
         counted = {kind: count for kind, count in things.items() if count}

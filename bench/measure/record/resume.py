@@ -36,7 +36,7 @@ class EarlierRun:
 
     # of the results file: measured blocks, and the failures that are final
     rows: list[dict[Any, Any]] = field(default_factory=list)
-    # the other failures' rows, which stay until their backend has been tried again
+    # rows of the other failures; they stay until their backend has been tried again
     retried: list[dict[Any, Any]] = field(default_factory=list)
     # how many rounds of each backend, of all launches together
     rounds: Mapping[str, int] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def rows_to_keep(table: pd.DataFrame) -> EarlierRun:
     measured = table["round"].notna()
     final = ~measured & table["status"].isin(FINAL)
     if reference in set(table[final]["backend"]):
-        final |= ~measured & (table["status"] == "skipped")  # for that very reason
+        final |= ~measured & (table["status"] == "skipped")  # for this reason
     rounds = pd.MultiIndex.from_frame(table[["launch", "round"]])
     paired = measured & rounds.isin(rounds[measured & (table["backend"] == reference)])
     blocks = table[paired]

@@ -16,7 +16,7 @@ from bench.results import arithmetic
 from bench.results.validity import WAITING_GPU_PERCENT
 
 LEAST_GAIN = 1.05  # in samples/s, for which a micro-batch is doubled once more
-SECONDS, FEWEST_STEPS = 1.0, 3  # of a trial: NVML's utilisation looks back for up to a second
+SECONDS, FEWEST_STEPS = 1.0, 3  # of a trial: NVML's utilisation covers up to the last second
 
 
 class Trial(NamedTuple):
@@ -69,7 +69,7 @@ class DeviceFit(Stage):
         return names
 
     def _note(self, groups: RunningGroups, _: object) -> None:
-        for name in groups:  # one, alone on the devices
+        for name in groups:  # a single one, alone on the devices
             self.shared.memory.note_parity(name)
 
     def _fill(self, groups: RunningGroups, _: object) -> None:

@@ -12,9 +12,9 @@ from bench.results import arithmetic
 from bench.results.records import TensorVerdict
 
 NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
-"""How many times more than by rounding a tensor of the first step may be off, and one of a later step."""
+"""How many times the rounding error a tensor of the first step may be off, and one of a later step."""
 
-OWN_MULTIPLE = 10.0  # how many times more than the reference in the comparison's own precision it may be off
+OWN_MULTIPLE = 10.0  # how many times the reference's error in the comparison's own precision it may be off
 FLOOR = 1e-4  # how far any tensor of the first step may be off, relative to it
 
 LATER_FLOORS = dict.fromkeys(GRADIENTS[1:], 0.015) | {WEIGHT_UPDATE: 0.005}
@@ -22,13 +22,13 @@ LATER_FLOORS = dict.fromkeys(GRADIENTS[1:], 0.015) | {WEIGHT_UPDATE: 0.005}
 rounding switches on or off."""
 
 COARSE_FLOOR = 0.7
-"""How far a tensor of a later step may be off in precisions that round more than fp32: all
-that is seen is a lost update."""
+"""How far a tensor of a later step may be off in precisions that round more than fp32: this
+finds only lost updates."""
 
 SMALLEST = 1e-30  # of a loss, so that one of exactly zero can be divided by
 
 JUMP, MOST_DRIFT = 10.0, 0.1
-"""How many times as far as in all steps before the loss of a timed step may be off, and how far at most.
+"""How far the loss of a timed step may be off: as a multiple of all earlier steps' error, and at most.
 
 Rounding drifts slowly: by 3e-7 in 190 steps of BERT and GPT-2 (miniatures in fp32, four backends), 1e-4 in
 660 of a batch norm, 7e-3 in 198 of T5, 4e-5 in 71 of BERT in bf16, and at most 2.2 times as far as before. A
@@ -123,7 +123,7 @@ def check_parity(
 
 
 def name_losses(batches: Sequence[Sequence[int]], when: str) -> list[str]:
-    """What messages call the losses of micro-batches, whose numbers are given by rank."""
+    """The names of micro-batches' losses in messages; the numbers of micro-batches are given by rank."""
     numbers = ((rank, number) for rank, of_rank in enumerate(batches) for number in of_rank)
     return [f"loss of batch {number} of rank {rank} {when}" for rank, number in numbers]
 
@@ -233,16 +233,16 @@ def _leftovers_of_rounding(expected: Mapping[str, ExpectedTensor], precision: st
 
 
 def _peers_of(tensor: str) -> tuple[str, ...]:
-    """What is equal for tensors of a kind and name (weight, bias) in one part of a repeated layer.
+    """A key that is equal for tensors of a kind and name (weight, bias) in one part of a repeated layer.
 
-    So are those of the queries, keys and values of an attention. A tensor in no layer has itself alone.
+    Queries, keys and values of an attention share it, too. A tensor outside layers has its own key.
     """
     match = re.match(r"(.*\.\d+\.[^.]+\.).*?([^.]+)$", tensor)
     return match.groups() if match else (tensor,)
 
 
 def _kind_of(tensor: str) -> str:
-    """What a tensor is: what stands before its name in the model, which has no space."""
+    """A tensor's kind: the words before its name in the model, which has no space."""
     return tensor.rpartition(" ")[0]
 
 

@@ -1,4 +1,4 @@
-"""What an export froze may show only in later steps: do timed groups compute what the reference does?"""
+"""Values that an export froze may matter only in later steps: do timed losses follow the reference's?"""
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import FROZEN, ComputeLosses
@@ -9,14 +9,14 @@ from bench.measure.stages.stage import Run
 
 
 class LaterLosses:
-    """Backends train alike for as long as they are timed, or are `diverged` with all their blocks."""
+    """Checks that backends train alike as long as they are timed; others are `diverged` with all blocks."""
 
     def __init__(self, shared: Run) -> None:
         self.shared = shared
         self._has_looked = False
 
     def compare(self, launch: Launch) -> None:
-        """The losses of all steps of a launch, where none of them draws random numbers."""
+        """Compare the losses of all steps of a launch, where no step draws random numbers."""
         plan, timer, reference = self.shared.plan, self.shared.timer, self.shared.plan.reference
         if timer.are_random or self.shared.measure.batch == "max" or reference not in timer.losses:
             return
@@ -34,9 +34,9 @@ class LaterLosses:
                     self.shared.failures.record(name, launch, failure, log_tail="")
 
     def look(self, groups: RunningGroups) -> None:
-        """Once, where they do: with dropout off, are the losses the reference's with its weights of now?
+        """Once, if steps are random: with dropout off, do losses at the reference's weights match its own?
 
-        At the end of a launch, since no group can go on. Asked is only what was exported.
+        This runs at the end of a launch, since no group can train on. Only exporting engines are asked.
         """
         shared, reference = self.shared, self.shared.plan.reference
         proofs = {name: shared.ledger.templates[name].proof.get("engine", {}) for name in groups}
@@ -59,8 +59,8 @@ class LaterLosses:
                     groups[name].pause()
 
     def _fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
-        """Only another loss is the backend's failure."""
+        """Only a different loss counts as the backend's failure."""
         if failure.status == "diverged":
             self.shared.failures.record(name, launch, failure, log_tail)
         else:
-            self.shared.bar.print_line(f"{name}: no look with dropout off after training: {failure.message}")
+            self.shared.bar.print_line(f"{name}: no check with dropout off after training: {failure.message}")

@@ -41,14 +41,14 @@ MOST_BATCHES = 64
 """Micro-batches of each rank whose losses are compared: synthetic data have 8, and a dataset many."""
 
 BEFORE, AFTER, IN_FP32 = "before training", "with dropout off", "in fp32"
-"""When the losses of the timed micro-batches are compared: as messages say it."""
+"""The times at which losses of the timed micro-batches are compared, as messages name them."""
 
 DISTINCT_STEPS = 4
-"""Steps of which no two train the same micro-batches; as many have their gradients compared."""
+"""Steps that all train different micro-batches; as many have their gradients compared."""
 
 
 class Parity(Stage):
-    """Runs once per comparison, and lets others use the groups that it has trained."""
+    """Runs once per comparison, and lets other stages use the groups that it has trained."""
 
     def __init__(self, shared: Run) -> None:
         super().__init__(shared)
@@ -57,7 +57,7 @@ class Parity(Stage):
         self._built: dict[str, Sequence[Built]] = {}  # of each backend, by rank
         self._trained_batches = UseBatches(numbers=[])
         self._expected: Mapping[str, ExpectedTensor] = {}  # empty: tensors are not compared
-        self._uncomputed = ""  # what the reference could not compute, and why
+        self._uncomputed = ""  # tensors that the reference could not compute, and why
         self._without_fp32: dict[str, str] = {}  # of each such backend, what is compared instead, and why
         # by precision and backend
         self._differences: dict[str, dict[str, Mapping[str, float]]] = defaultdict(dict)
@@ -128,8 +128,8 @@ class Parity(Stage):
     def _judge_tensors(self, name: str) -> dict[str, list[TensorVerdict]]:
         """Compare gradients, buffers and weight updates, in every precision in which that can be judged.
 
-        How far a tensor in 16 bits may be off is told by the reference in the same 16 bits. Where the
-        reference has another precision, it is judged in fp32 alone, and beside that by its norm.
+        The reference in the same 16 bits shows how far a tensor in 16 bits may be off. Where the reference
+        has another precision, the tensor is judged in fp32 alone, and also by its norm.
         """
         judged = {FP32, self._backends[self._reference].spec.precision.name}
         verdicts = {
@@ -160,7 +160,7 @@ class Parity(Stage):
                 start = clock()
                 self._built |= self._ask(groups, side, Build())
                 set_ups |= dict.fromkeys(side, (clock() - start) / max(1, len(side)))
-                if reference in side:  # it saves what the others load, and what they should compute
+                if reference in side:  # it saves the weights that others load, and the expected tensors
                     write = WriteExpectedTensors(
                         steps=self._steps, batches=MOST_BATCHES, distinct=DISTINCT_STEPS
                     )
@@ -170,7 +170,7 @@ class Parity(Stage):
                 with groups.closing_if_it_fails(name):
                     raise self._without_reference()
             updates = {backend.update for backend in self._backends.values()}
-            if len(updates) > 1:  # only then: a module may count its forward passes
+            if len(updates) > 1:  # only with several: a module may count its forward passes
                 self._compute_losses(groups, BEFORE)
             self._ask(groups, list(groups), self._trained_batches)  # the reference begins anew
             start = clock()
@@ -179,7 +179,7 @@ class Parity(Stage):
             for name, answers in trained.items():
                 self._keep_training(name, answers)
                 seconds = max(statistics.median(answer.seconds[1:]) for answer in answers)
-                pace.steps[name] = seconds / len(groups)  # which shared the cores
+                pace.steps[name] = seconds / len(groups)  # the groups shared the cores
                 set_ups[name] += max(0.0, took / len(groups) - self._steps * pace.steps[name])
             pace.set_ups += [set_ups[name] for name in trained]
             self._compute_losses(groups, AFTER)
@@ -190,8 +190,8 @@ class Parity(Stage):
     def _train_in_fp32(self, names: Sequence[str]) -> None:
         """Take the first steps once more in fp32, where no wrong tensor is hidden by rounding.
 
-        A backend that cannot (a model may have room in 16 bits alone) is judged without it. One that is known
-        to train in 16 bits alone is left out.
+        A backend that cannot (the model may fit in memory in 16 bits alone) is judged without these steps. A
+        backend that only trains in 16 bits is left out.
         """
         if not self._expected:
             return
@@ -213,7 +213,7 @@ class Parity(Stage):
         for name in asked:
             if name in answered:
                 self._losses[when][name] = [loss for answer in answered[name] for loss in answer.losses]
-            elif when == AFTER:  # it cannot train what is timed, as its row says
+            elif when == AFTER:  # it cannot train the timed batches, as its row says
                 self.trajectories.pop(name, None)
 
     @property
@@ -232,7 +232,7 @@ class Parity(Stage):
     def _ask(
         self, groups: RunningGroups, names: Sequence[str], request: Request[A]
     ) -> dict[str, Sequence[A]]:
-        """Ask several groups for the same at once; the answers of those that did not fail, by rank."""
+        """Send a request to several groups at once; the answers of those that did not fail, by rank."""
         answers: dict[str, Sequence[A]] = {}
         for name in [name for name in names if name in groups]:
             with groups.closing_if_it_fails(name):

@@ -1,4 +1,4 @@
-"""What a stage of a comparison is, and what all stages share."""
+"""The base class of a comparison's stages, and what all stages share."""
 
 import dataclasses
 import statistics
@@ -26,7 +26,7 @@ from bench.results.records import BatchTrial
 from bench.results.side_files import SideFile
 
 UseTrained = Callable[[RunningGroups, Mapping[str, Sequence[Built]]], None]
-"""Uses groups that have come to the end of the parity launch; it is also given what each one has built."""
+"""Uses groups at the end of the parity launch; also gets the `Built` answers of each group."""
 
 
 @dataclass(kw_only=True)
@@ -51,12 +51,12 @@ class Pace:
         return sum(_as_later(self.set_ups))
 
     def warm_up(self, steps: float) -> float:
-        """Seconds until every backend has taken so many steps after its first."""
+        """Seconds until every backend has taken `steps` steps after its first."""
         return self.set_up + steps * sum(self.steps.values())
 
 
 def _as_later(seconds: Sequence[float]) -> list[float]:
-    """The first as if it came later: on a new machine, or in a new clone, it reads the libraries' files anew.
+    """Cap the first duration at the others' mean: in a new clone it includes reading the libraries' files.
 
     Parity beside an H100 (Intel Xeon, family 6, model 207): 77 s in the first start, 30 s in the others.
     """
@@ -104,7 +104,7 @@ class Run:
     def groups(
         self, launch: Launch, on_failure: OnFailure | None = None, start: StartGroup | None = None
     ) -> RunningGroups:
-        """The groups of a launch, none of which is started yet; by default failures become rows."""
+        """The groups of a launch, before any of them is started; by default failures become rows."""
         return RunningGroups(launch, start or self.starter.start, on_failure or self.failures.record)
 
     def sides(self, names: Sequence[str]) -> list[Sequence[str]]:
@@ -133,7 +133,7 @@ class Run:
         return bool(names) and (not resumes or kind.lacks(self.output.csv, self.plan.records, names))
 
     def use_micro_batch(self, name: str, micro_batch: int, *trials: BatchTrial) -> None:
-        """Time a backend with so many samples per rank from here on, to which these trials have led."""
+        """From here on, time a backend with `micro_batch` samples per rank, which these trials have found."""
         self.starter.micro_batches[name] = micro_batch
         known = self.ledger.templates[name]
         self.ledger.set_for_later_records(

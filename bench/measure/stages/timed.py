@@ -28,7 +28,7 @@ from bench.study import load_wanted
 MOST_SECONDS = 3600  # of all launches that `measure.until` adds to, not counting parity
 
 USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
-"""How many a backend takes, and the seconds of each beside its steps: to estimate the time that is left."""
+"""Usual number of a backend's warm-up blocks, and a block's seconds besides its steps: for estimates."""
 
 
 class TimedLaunches(Stage):
@@ -42,8 +42,8 @@ class TimedLaunches(Stage):
         self._begun_anew = 0  # how often a backend lost its rounds
         self._crowded_out: list[str] = []  # who ran out of memory beside others
         self._later = LaterLosses(shared)
-        self._started = 0.0  # when the time began that `MOST_SECONDS` limits
-        self._might_be_busy = True  # the cores: unknown, or others disturbed the last launch
+        self._started = 0.0  # start of the time that `MOST_SECONDS` limits
+        self._might_be_busy = True  # the cores: not known yet, or others disturbed the last launch
 
     def is_missing(self) -> bool:
         """Whether launches are missing, or the widest interval is still wider than was asked for."""
@@ -54,7 +54,7 @@ class TimedLaunches(Stage):
         return self._in_launches(self._missing(self.shared.names))
 
     def guess(self) -> dict[str, float]:
-        """How long each part of a launch takes, by the pace; a warm-up takes as many blocks as usual."""
+        """How long each part of a launch takes, by the pace, with the usual number of warm-up blocks."""
         pace, measure, backends = self.shared.pace, self.shared.measure, len(self.shared.names)
         together = backends if self.shared.memory.in_turns else 1
         warm_ups = self.shared.timer.warmup_blocks or USUAL_WARMUP_BLOCKS
@@ -78,7 +78,7 @@ class TimedLaunches(Stage):
     def _run_launches(self, names: Sequence[str]) -> None:
         self._started = self.shared.clock()
         missing = self._missing(names)
-        for launches in itertools.count():  # so many have been made
+        for launches in itertools.count():  # the number made so far
             if launches >= missing:
                 if not self._wants_another(launches):
                     return
@@ -228,8 +228,8 @@ class TimedLaunches(Stage):
     def _turn_of(self, name: str, groups: RunningGroups) -> Iterator[None]:
         """A group works meanwhile, and then sleeps; it is closed if it fails.
 
-        On a CPU it is stopped, so that it takes no time of any core. NCCL, whose threads wake ten times a
-        second, would take a long stop for a hang.
+        On a CPU the group is stopped, so that it takes no core time. On GPUs NCCL, whose threads wake ten
+        times a second, would take a long stop for a hang.
         """
         with groups.closing_if_it_fails(name), self.shared.memory.turn_of(groups[name], groups.values()):
             yield

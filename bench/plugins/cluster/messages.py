@@ -47,7 +47,7 @@ class DescribeEnvironment(NodeRequest, frozen=True, kw_only=True):
 
 
 class ShowLine(NodeRequest, frozen=True, kw_only=True):
-    """Print a line for whoever looks at the node's terminal."""
+    """Print a line in the node's terminal."""
 
     text: str
 

@@ -47,7 +47,7 @@ RETRY_SECONDS = 1.0
 
 
 def say(text: str) -> None:
-    """Print a line for whoever looks at this terminal."""
+    """Print a line in this terminal."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -60,7 +60,7 @@ class RemoteNode:
         return self._lost
 
     def request(self, request: AnyNodeRequest, answer_type: type[A], *, seconds: float = 0) -> A:
-        """Ask for what may take so many seconds; `NodeLost` without an answer, or `NodeFailed`."""
+        """Ask for what may take `seconds`; `NodeLost` without an answer, or `NodeFailed`."""
         if self._lost:
             raise NodeLost
         try:
@@ -117,7 +117,7 @@ class RemoteRanks:
         return self.node.is_lost()
 
     def wait_for_end(self, seconds: float) -> EndReport:
-        """What is known once the agent has ended, or so many seconds later; nothing of a lost node."""
+        """What is known once the agent has ended, or `seconds` later; nothing of a lost node."""
         unknown = EndReport(exits={}, agent=None, oom_killer=False, log="")
         return self._ask("wait_for_end", seconds, if_lost=unknown, wait_s=seconds)
 

@@ -12,7 +12,7 @@ from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 from bench.machine.variables import SECRET_VARIABLE
 
 SHORTEST_SECRET = 16
-"""Characters: whoever listens on the network could guess a shorter one from what it proves."""
+"""Characters: a listener on the network could guess a shorter one from what it proves."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,7 @@ def _stack(name: str, *, has_gpus: bool) -> StackSeen:
         stages = known.stages(ROOT, env, choice)
         if undone := [stage.name for stage in pending(stages, env)]:
             return StackSeen(name=name, pending=undone, wrong=wrong)
-    elif not has_torch:  # an image may bring an environment of its own
+    elif not has_torch:  # an image may bring its own environment
         try:
             check_platform(known)
         except UserError as error:

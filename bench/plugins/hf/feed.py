@@ -77,7 +77,7 @@ class Loader(Feed):
         self.distinct = self.order.per_epoch
         draws = iter(self.order)
         first = [self.batches.arrays(next(draws))]
-        if "attention_mask" in first[0]:  # else there is no padding to be counted
+        if "attention_mask" in first[0]:  # otherwise there is no padding to count
             first += [self.batches.arrays(next(draws)) for _ in range(MEASURED_BATCHES - 1)]
         self.padding_share = padding_share(first)
         self.batches.names = models.accepted(model, list(first[0]))
@@ -106,11 +106,11 @@ class Loader(Feed):
             yield micro_batches
 
     def make(self, numbers: Sequence[int]) -> Iterator[list[Batch]]:
-        """One after the other in this process, whatever workers there are; each in one part."""
+        """The micro-batches of these numbers, made here without workers, each in one part."""
         return ([self.batches[draw]] for draw in picked(self.order, numbers))
 
     def repeat(self, numbers: Sequence[int]) -> None:
-        """Make them beforehand."""
+        """Make these micro-batches beforehand, and cycle through them."""
         self._next = itertools.cycle([batch for (batch,) in self.make(numbers)])
 
     def waited(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Reads a dataset once before any launch, in a process of its own: `bench.worker.workload.inspections`."""
+"""Reads a dataset once before any launch, in a separate process: `bench.worker.workload.inspections`."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ INSTALLED = ("site-packages", "dist-packages")  # what folders are called in whi
 
 
 def find_file(module: str) -> Path:
-    """Return the file of `path/to/file.py:Name` or `package.module:Name`, or refuse another; imports nothing.
+    """Return the file of `path/to/file.py:Name` or `package.module:Name`; refuses all else; imports nothing.
 
     Paths and packages are found from the directory where the command was typed, and installed packages, too.
     """
@@ -55,11 +55,11 @@ def names_file(place: str) -> bool:
 
 
 def hash_code(module: str) -> dict[str, str]:
-    """Return SHA-256 sums of the user's code, by the files' paths from the one that is named.
+    """Return SHA-256 sums of the user's code, by the files' paths relative to the named file.
 
-    These are the file, or all Python files of its package, and what they import from the folder that it lies
-    in and from the directory where the command was typed; of what is installed only its own. Refuses as
-    `find_file`, and what is not Python.
+    These are the file, or all Python files of its package, and what they import from its folder and from the
+    directory where the command was typed. Of an installed package only its own files count. Refuses what
+    `find_file` refuses, and files that are not Python.
     """
     file = find_file(module).absolute()
     place = module.rpartition(":")[0]
@@ -73,7 +73,7 @@ def hash_code(module: str) -> dict[str, str]:
 
 
 def keep_bytecode_of(module: str) -> None:
-    """Have Python keep bytecode by what the code holds: it knows it by a file's time and size alone."""
+    """Key Python's bytecode cache by content: by default Python compares only a file's time and size."""
     sys.pycache_prefix = f"{cache_folder()}/training-backend-bench/bytecode/{digest(hash_code(module))}"
 
 

@@ -1,4 +1,4 @@
-"""Tries a module of the user's own before any launch, in a process of its own."""
+"""Tries a user's module before any launch, in a separate process."""
 
 import torch
 

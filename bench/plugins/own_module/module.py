@@ -1,4 +1,4 @@
-"""A torch module of the user's own: built from the user's file, fed, and made to return its loss.
+"""The user's torch module: built from the user's file, fed, and made to return its loss.
 
 The file has a class or function that builds the module from `model.config`, `example_batch(batch_size, seed)`
 in the file or in the class, and `loss(output, batch)` unless forward returns the loss itself.
@@ -46,7 +46,7 @@ class UserCode:
 
 
 def build(model: Model) -> torch.nn.Module:
-    """The user's module, of the user's own class, whose forward takes a batch and returns `Loss`."""
+    """A module of the user's class, whose forward takes a batch and returns `Loss`."""
     code = load(str(model.module))
     _check_arguments(code, model.config)
     with naming_failure(f"building model.module={code.where} fails"):
@@ -141,7 +141,7 @@ def make_batch(model: Model, *, batch_size: int, seq_len: int | None, seed: int)
 
 
 def make_batches(spec: WorkerSpec, *, count: int, rank: int, pinned: bool) -> list[Batch]:
-    """Micro-batches of a rank, each of a seed of its own, which no other rank has; pinned for a device."""
+    """Micro-batches of a rank, each made with a seed that no other has; pinned for a device."""
     seeds = np.random.default_rng([spec.seed, rank]).integers(2**31, size=count).tolist()
     made = [
         make_batch(spec.model, batch_size=spec.micro_batch, seq_len=spec.seq_len, seed=seed) for seed in seeds
@@ -177,13 +177,13 @@ def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Import it under a name that no package has; it may import what lies beside it."""
+    """Import the user's file under a name that no package has; it may import files beside it."""
     sys.path.append(str(file.absolute().parent))
     spec = importlib.util.spec_from_file_location(f"own_module_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     imported = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = imported  # dataclasses look their module up
+    sys.modules[spec.name] = imported  # dataclasses look up their module
     spec.loader.exec_module(imported)
     return imported
 

@@ -1,7 +1,7 @@
-"""The text of `data=python_docs`: what Python's own documentation says of the language, byte by byte.
+"""The text of `data=python_docs`: Python's own documentation of the language, byte by byte.
 
-Python ships it for `help()`, so that there is nothing to download. Other versions of Python ship other texts:
-a digest says which one it was.
+Python ships it for `help()`, so that nothing has to be downloaded. Other versions of Python ship other texts:
+a digest identifies the text.
 """
 
 import hashlib
@@ -12,18 +12,18 @@ NAME = "python_docs"
 TASKS = ("causal-lm", "masked-lm")  # what can be learnt from a text without labels
 
 FIRST_ID = 8
-"""The token of byte 0. Below it lie those with which most models pad, begin and end."""
+"""The token of byte 0. Smaller ids are those with which most models pad, begin and end."""
 
 BYTES = 256
 MASK_ID = FIRST_ID + BYTES
 VOCABULARY = MASK_ID + 1  # how many words a model must know
-HELD_OUT_PART = 10  # one in so many bytes, those at the end, is never trained on
+HELD_OUT_PART = 10  # the last 1/10 of the bytes is never trained on
 
 
 @cache
 def text() -> bytes:
     """All topics, in the order of their names, in UTF-8."""
-    from pydoc_data.topics import topics  # half a megabyte, which nobody else needs
+    from pydoc_data.topics import topics  # half a megabyte, needed only here
 
     return "\n\n".join(topics[name] for name in sorted(topics)).encode()
 
@@ -36,5 +36,5 @@ def split() -> tuple[bytes, bytes]:
 
 
 def digest() -> str:
-    """Tells this text from that of another version of Python."""
+    """A digest that distinguishes this text from that of another version of Python."""
     return hashlib.sha256(text()).hexdigest()[:12]

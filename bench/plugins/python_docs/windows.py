@@ -13,7 +13,7 @@ from bench.worker.workload.order import Order
 from bench.worker.workload.tasks import IGNORED, Arrays, Integers, hidden
 
 HELD_OUT_WINDOWS = 128
-"""At most so many of the held-out part are looked at, evenly spread: an evaluation should take moments."""
+"""At most 128 windows of the held-out part are evaluated, evenly spread: an evaluation should be quick."""
 
 HELD_OUT_SEED = 1  # seeds what is masked in them, which is the same in every evaluation
 

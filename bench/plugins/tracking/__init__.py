@@ -1,1 +1,1 @@
-"""Logs finished comparisons to experiment trackers, in a process of its own, after the measurement."""
+"""Logs finished comparisons to experiment trackers, in a separate process, after the measurement."""

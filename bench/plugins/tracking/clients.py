@@ -10,7 +10,7 @@ from typing import Any
 from bench.config.track import Mlflow, Tensorboard, Wandb
 from bench.plugins.tracking.content import TrackedComparison
 
-# The clients send nothing of their own accord.
+# The clients send nothing unasked.
 os.environ.update({"MLFLOW_DISABLE_TELEMETRY": "true", "WANDB_ERROR_REPORTING": "false", "DO_NOT_TRACK": "1"})
 
 

@@ -1,4 +1,4 @@
-"""Has a finished comparison logged by a process of its own, since trackers' clients may hang or crash."""
+"""Has a finished comparison logged by a separate process, since trackers' clients may hang or crash."""
 
 import contextlib
 import dataclasses

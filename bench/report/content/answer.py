@@ -1,7 +1,7 @@
 """The answer: on how many models each backend is faster than PyTorch, at which ratios.
 
-It claims no more than the intervals do: `faster` is a verdict of the analysis, and a range of ratios is one
-of estimates whose intervals stand in the table of models.
+The answer claims no more than the intervals do: `faster` is a verdict of the analysis, and a range of ratios
+is a range of estimates, whose intervals stand in the table of models.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from bench.report.words.formatting import MISSING, TIMES, plural, ratio_range
 QUESTION = "Does training become faster with ONNX Runtime?"
 
 SUBJECTS = {"ortmodule": "ONNX Runtime", "ortmodule_zero1": "ONNX Runtime with ZeRO-1"}
-"""What a backend is called in an answer; any other has its own name."""
+"""Names of backends in an answer; any other backend keeps its name."""
 
 OVER = ("over PyTorch", "over its best", "over PyTorch with MKL's full path", "over its best with that path")
 """The columns of a table of answers."""
@@ -40,7 +40,7 @@ _WORDS = {
 class BackendAnswer:
     """How fast one backend is on the models of a setting."""
 
-    subject: str  # what the backend is called
+    subject: str  # the backend's name for readers
     outcomes: Sequence[Sequence[Outcome]]  # on each model, over each PyTorch of `OVER`; none: not measured
 
     @property
@@ -84,7 +84,7 @@ class SettingAnswer:
 
 
 def _count(outcomes: Sequence[Outcome]) -> tuple[str, str]:
-    """On how many of the models a backend is faster; how many are what, at which ratios."""
+    """On how many of the models a backend is faster; then each verdict's number of models and its ratios."""
     if not outcomes:
         return "", ""
     parts = []

@@ -28,7 +28,7 @@ class BackendRow:
 
     @property
     def distinction(self) -> str:
-        """Workload and overrides of its own; empty in a table where each model has one comparison."""
+        """Its workload and overrides; empty in a table where each model has one comparison."""
         if len({one.label for one in self.beside}) == len(self.beside):
             return ""
         return one_line(", ".join([self.comparison.workload, *self.comparison.own_overrides(self.beside)]))
@@ -74,20 +74,20 @@ def _plain(value: object) -> str:
 class BackendColumn:
     """One column."""
 
-    key: str  # its name in summary.csv; empty if it is not there
+    key: str  # its name in summary.csv; empty if the file leaves it out
     value: Value  # what summary.csv writes of a backend and a screen sorts by; None where it is not known
     # its name for readers, which may depend on the backends: all are of one device
     header: str | Callable[[Sequence[BackendRow]], str] = ""
     places: Set[Place] = frozenset()  # the tables for readers that have it
     _: KW_ONLY
     cell: Callable[[BackendRow], Text] | None = None  # what readers see, where this needs more than the value
-    words: Callable[[Any], str] = _plain  # what readers see of the value, else
+    words: Callable[[Any], str] = _plain  # what readers see of the value, without `cell`
     is_text: bool = False  # whether it holds no numbers
-    always: bool = False  # whether it stays where no backend has a value
+    always: bool = False  # whether the column stays where no backend has a value
     look: Callable[[BackendRow], str] | None = None  # the class of its cells on a screen
 
     def stands_in(self, place: Place, rows: Sequence[BackendRow]) -> bool:
-        """Whether a table of these backends has it; columns without any value are left out."""
+        """Whether a table of these backends has this column; columns without any value are left out."""
         return place in self.places and (
             self.always or any(self.value(row) not in (None, "") for row in rows)
         )
@@ -121,7 +121,7 @@ def backend_table(
 def what_runs(summary: BackendSummary) -> str:
     """Engine, with options where it has any, optimizer and sharding."""
     options = f" ({summary.engine_options})" if summary.engine_options else ""
-    # Only plain AdamW leaves open how it updates.
+    # Only plain AdamW has several implementations of its update.
     way = f" ({summary.optimizer_implementation})" if summary.optimizer == "adamw" else ""
     optimizer = summary.optimizer + (way if summary.optimizer_implementation else "")
     return f"{summary.engine}{options} + {optimizer} + {summary.sharding}"
@@ -161,7 +161,7 @@ def _part(name: str, part: str) -> Value:
 
 
 def _ratio_or_1(row: BackendRow) -> float | None:
-    """The speed-up, which of the reference is 1."""
+    """The speed-up; that of the reference is 1."""
     if row.summary.is_reference and row.summary.status == "ok":
         return 1.0
     return row.summary.speedup.ratio if row.summary.speedup else None
@@ -185,7 +185,7 @@ PEAKS = {
 
 
 def _peak_header(rows: Sequence[BackendRow]) -> str:
-    """What the peaks are of; a table of several comparisons may have old files and new ones."""
+    """What the peaks include; a table of several comparisons may mix old files and new ones."""
     return " or ".join(dict.fromkeys(PEAKS[row.comparison.peak_column] for row in rows))
 
 

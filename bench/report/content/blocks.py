@@ -28,7 +28,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Small:
-    """Words below the main ones of a cell, such as an interval; behind them where a cell has one line."""
+    """Words below the main words of a cell, such as an interval; after them where a cell has one line."""
 
     words: str
 
@@ -57,7 +57,7 @@ def plain(text: Text) -> str:
 
 
 def with_code(words: str) -> list[Inline]:
-    """Words of our own; what stands in backticks is code."""
+    """Words written in this code (not by users); what stands in backticks is code."""
     return [Code(part) if place % 2 else part for place, part in enumerate(words.split("`"))]
 
 
@@ -90,7 +90,7 @@ class Column(Generic[Row]):
     """A column of a table over things of one kind."""
 
     header: str
-    cell: Callable[[Row], Text]  # what it says of a thing
+    cell: Callable[[Row], Text]  # the cell of a thing
     is_text: bool = False  # whether it is aligned to the left; all others hold numbers
     # what a screen sorts by; None in place of a missing number, which comes last
     sort_key: Callable[[Row], float | None] | None = None
@@ -115,10 +115,10 @@ class Cell:
 class Table:
     """A table."""
 
-    # header and alignment of each; what fills the cells was called already
+    # header and alignment of each; their cells are already filled
     columns: Sequence[Column]  # type: ignore[type-arg]  # of things of any kind
     rows: Sequence[Sequence[Cell]]  # as many cells each as there are columns
-    label: str = ""  # what it shows, for readers who do not see it
+    label: str = ""  # what the table shows, for screen readers
     anchor: str = ""  # where links lead to it; empty without any
     is_sortable: bool = False  # whether a screen sorts and filters its rows
 
@@ -149,7 +149,7 @@ def table(
 def table_of_texts(
     headers: Sequence[str], rows: Iterable[Sequence[Text]], *, text_columns: Collection[str]
 ) -> Table:
-    """A table of cells that are there already; those of `text_columns` are aligned to the left."""
+    """A table of given cells; those of `text_columns` are aligned to the left."""
     columns = [Column[Text](header, lambda text: text, header in text_columns) for header in headers]
     return Table(columns=columns, rows=[[Cell(text) for text in row] for row in rows])
 
@@ -175,7 +175,7 @@ class Box:
     """Blocks that belong together; a screen sets them apart."""
 
     blocks: Sequence["Block"]
-    label: str  # what it is, for readers who do not see it
+    label: str  # what the part is, for screen readers
     look: str  # the class on a screen
 
 

@@ -26,28 +26,28 @@ from bench.study import load_parts
 class ReportedComparison(ComparisonResults):
     """The results of a comparison, with the words under which a report shows them."""
 
-    beside: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # by its kind, what a side file says
+    beside: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # side files' tables, by kind
     path: Path | None = None  # the results file, if it was read from one
-    distinction: str = ""  # what tells it from others that are shown with it under the same title
+    distinction: str = ""  # what distinguishes it from others shown under the same title
 
     @cached_property
     def title(self) -> str:
-        """What it is called: its model, and what is not as usual."""
+        """What it is called: its model, and the settings that differ from the defaults."""
         return ", ".join(filter(None, [make_title(self.rows, self.label), self.distinction]))
 
     @cached_property
     def warnings(self) -> list[SteadinessWarning]:
-        """What makes it less trustworthy than its intervals say."""
+        """Warnings: why its results are less trustworthy than their intervals say."""
         return find_warnings(self.rows)
 
     @cached_property
     def study(self) -> str:
-        """Why it was made, which is also the folder of its file."""
+        """The study it was made for, which is also the folder of its file."""
         return one_line(distinct_text(self.rows, "study"))
 
     @property
     def anchor(self) -> str:
-        """Where its section stands on a page: its file's name, which only another study may use as well."""
+        """The anchor of its section on a page: its file's name, which is unique within a study."""
         return self.stem if self.study == "bench" else f"{self.study}-{self.stem}"
 
     @cached_property
@@ -57,12 +57,12 @@ class ReportedComparison(ComparisonResults):
 
     @cached_property
     def label(self) -> str:
-        """The model and what was left out of it, such as `bert-large, 6 of 24 layers`."""
+        """The model and how much of it was kept, such as `bert-large, 6 of 24 layers`."""
         size = one_line(distinct_text(self.rows, "size"))
         return model_label(self.model, size, self.whole("layers"), self.whole("published_layers"))
 
     def whole(self, column: str) -> int | None:
-        """A whole number, equal in all rows; None where a file is blank, or is of before it was recorded."""
+        """A whole number, equal in all rows; None where it is blank, or the file is older than the column."""
         known = self.rows[column].dropna() if column in self.rows else pd.Series(dtype=object)
         return None if known.empty else int(known.iloc[0])
 
@@ -87,7 +87,7 @@ class ReportedComparison(ComparisonResults):
         return (self.label, *self.workload_parts.values())
 
     def own_overrides(self, group: Iterable["ReportedComparison"]) -> list[str]:
-        """The overrides that tell it from those of the group with the same model and workload."""
+        """The overrides that distinguish it from the group's others with the same model and workload."""
         alike = [other.overrides for other in group if other.workload_key == self.workload_key]
         return [value for value in self.overrides if not all(value in others for others in alike)]
 
@@ -125,7 +125,7 @@ class Collection:
 def group_by_machine(
     comparisons: Sequence[ReportedComparison], heading: Callable[[ReportedComparison], str]
 ) -> dict[str, list[ReportedComparison]]:
-    """Comparisons by heading, those of different machines apart: what tells these is added where needed."""
+    """Comparisons by heading, those of different machines apart; headings name the machine where needed."""
     groups: dict[str, dict[tuple[str, ...], list[ReportedComparison]]] = {}
     for comparison in comparisons:
         groups.setdefault(heading(comparison), {}).setdefault(comparison.machine_key, []).append(comparison)
@@ -151,7 +151,7 @@ def read_comparison(path: Path) -> ReportedComparison:
 
 
 def _read_beside(path: Path, rows: pd.DataFrame, side_file: SideFile) -> pd.DataFrame | None:
-    """What a file beside a results file tells about these rows' comparison; None if it tells nothing."""
+    """The part of a side file about these rows' comparison; None if it has none."""
     beside = side_file.path_of(path)
     if not beside.exists():
         return None
@@ -162,7 +162,7 @@ def _read_beside(path: Path, rows: pd.DataFrame, side_file: SideFile) -> pd.Data
 
 
 def collect(paths: Iterable[Path]) -> Collection:
-    """Read these files; one that is damaged is named and stops no other."""
+    """Read these files; a damaged file is named and does not stop the others."""
     comparisons, refused = [], []
     for path in paths:
         try:
@@ -173,7 +173,7 @@ def collect(paths: Iterable[Path]) -> Collection:
 
 
 def with_distinct_titles(families: Sequence[Sequence[ReportedComparison]]) -> list[list[ReportedComparison]]:
-    """These comparisons, none of them under the title of another."""
+    """These comparisons under different titles."""
     count = Counter(comparison.title for family in families for comparison in family)
     return [
         [

@@ -18,10 +18,10 @@ ANSWERED = ("ortmodule", "ortmodule_zero1")
 
 
 def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
-    """One comparison of each model and workload: that with most of the usual backends.
+    """One comparison of each model and workload: the one with most of the usual backends.
 
-    If several have as many, one with several launches, which has a verdict; then that with fewest settings;
-    then that measured last.
+    Among equals one with several launches, which has a verdict, comes first; then the one with the fewest
+    settings; then the latest.
     """
 
     def key(comparison: ReportedComparison) -> tuple[int, bool, int]:
@@ -38,7 +38,7 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
 
 
 def usual_backends(comparisons: Sequence[ReportedComparison]) -> list[str]:
-    """Those of `ANSWERED` that any of these comparisons tried; else all but references."""
+    """The backends of `ANSWERED` that any of these comparisons tried; without any, all but references."""
     there = list(dict.fromkeys(other.backend for comparison in comparisons for other in comparison.others))
     return [name for name in ANSWERED if name in there] or there
 
@@ -50,15 +50,15 @@ MOST_BACKENDS = 2  # backends that a row has columns for: the usual ones, or the
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
-    """One model of a setting; at least one of its two comparisons is there."""
+    """One model of a setting; at least one of its two comparisons exists."""
 
-    name: str  # the model, and what tells it from the other rows
+    name: str  # the model, and what distinguishes it from the other rows
     as_installed: ReportedComparison | None  # with MKL as it is installed, or on a GPU
     full_path: ReportedComparison | None  # with MKL's full path
 
     @property
     def comparisons(self) -> list[ReportedComparison]:
-        """The comparisons that are there; the row links to the first."""
+        """The comparisons that exist; the row links to the first."""
         return [comparison for comparison in (self.as_installed, self.full_path) if comparison is not None]
 
 
@@ -76,7 +76,7 @@ class Setting:
 
     @cached_property
     def backends(self) -> list[str]:
-        """The backends that it is about."""
+        """The backends that the setting's answer is about."""
         return usual_backends(self.comparisons)[:MOST_BACKENDS]
 
     @cached_property
@@ -100,12 +100,12 @@ class Setting:
 def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Setting]:
     """The settings of these comparisons: those with most models first, of as many the one measured last.
 
-    A comparison that leaves something alone on purpose, or has timed nothing, or is not over a PyTorch, is in
-    none. Of several comparisons of one model and workload, `choose_one_of_each_model` chooses by their
-    backends, launches, overrides and time, never by their results. A model that one family has is not taken
-    from a later one.
+    Comparisons that leave threads or allocator alone on purpose, have timed nothing, or have no PyTorch as
+    reference are left out. Of several comparisons of one model and workload, `choose_one_of_each_model`
+    chooses by their backends, launches, overrides and time, never by their results. A model that one family
+    has is not taken from a later one.
     """
-    # a comparison is looked up by its identity: two may be equal in everything
+    # comparisons are found by identity: two may be equal in everything
     family_of = {id(comparison): number for number, family in enumerate(families) for comparison in family}
     eligible = [comparison for family in families for comparison in family if _is_eligible(comparison)]
     settings = [
@@ -156,7 +156,7 @@ def _rows(group: Sequence[ReportedComparison], family_of: dict[int, int]) -> lis
 
 
 def _name(comparison: ReportedComparison, group: Sequence[ReportedComparison]) -> str:
-    """The model's name, with the parts of its workload that tell it from others of the same name."""
+    """The model's name, with the parts of its workload that distinguish it from others of the same name."""
     same = [other.workload_parts for other in group if other.label == comparison.label]
     telling = [
         words

@@ -1,4 +1,4 @@
-"""What is said of one comparison besides its table: of its backends."""
+"""Notes on the backends of one comparison, besides its table."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ MOST_NAMED = 2  # backends that a line names; of more it says how many
 
 
 def backend_notes(summaries: Sequence[BackendSummary]) -> list[tuple[str, str]]:
-    """What is to be known of each backend that has a message or failed, after its name."""
+    """A note, after the backend's name, for each backend that has a message or failed."""
     return [
         (each.backend, f"{'' if each.status == 'ok' else f'{each.status}: '}{each.message or 'no message'}")
         for each in summaries

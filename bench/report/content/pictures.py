@@ -22,7 +22,7 @@ class ReportFigure:
 
     path: Path
     title: str  # what it shows
-    of: str = ""  # of what, in words; empty for all comparisons
+    of: str = ""  # the comparisons shown, in words; empty for all
     caption: str = ""  # how to read it
     section: str = MORE  # in which it stands where it is not at the top of a page
     beside_answer_of: Set[str] = frozenset()  # at the top of a page, by anchors of comparisons
@@ -35,7 +35,7 @@ class ReportFigure:
 
 
 Planned: TypeAlias = tuple[ReportFigure, Callable[[], None]]
-"""A figure, and what draws and writes it."""
+"""A figure, and the function that draws and writes it."""
 
 
 def numbered(name: str, number: int) -> str:

@@ -20,5 +20,5 @@ def name_sharding(sharding: str) -> str:
 
 
 def place_of_sharding(sharding: str) -> int:
-    """Where a sharding stands among others; unknown ones are last."""
+    """A sharding's place in the order; unknown ones are last."""
     return [*SHARDINGS, sharding].index(sharding)

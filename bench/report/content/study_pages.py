@@ -10,12 +10,12 @@ from bench.report.content.collection import ReportedComparison, collect, with_di
 from bench.study import load_parts
 
 ByMachine: TypeAlias = Mapping[str, Sequence[ReportedComparison]]
-"""Comparisons by the machine's name, none under the title of another of that machine."""
+"""Comparisons by the machine's name; those of a machine have different titles."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenPage:
-    """What became of a page."""
+    """The outcome of making a page."""
 
     files: Sequence[Path] = ()  # the page first; none where there is nothing to say
     pictures: Sequence[Picture] = ()  # to show above the link to it
@@ -25,7 +25,7 @@ class WrittenPage:
 class StudyPage:
     """A page of a study: `PAGE` in its `pages.py`."""
 
-    about: str  # what the link to it says
+    about: str  # the text of the link to it
     folders: Sequence[str]  # of a machine's results, whose comparisons it is made of
     over_machines: bool = False  # one over all machines, in place of one beside the page of each
     # writes it into a folder; over all machines there may be no comparison

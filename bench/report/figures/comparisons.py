@@ -98,7 +98,7 @@ def _caption(comparisons: Sequence[ReportedComparison]) -> str:
 
 
 def _best_pytorch(comparison: ReportedComparison) -> float | None:
-    """The speed-up of the fastest PyTorch row, unless the reference itself is that."""
+    """The speed-up of the fastest PyTorch row, unless that is the reference itself."""
     best = comparison.best_pytorch
     return best.speedup.ratio if best and best.speedup else None
 
@@ -141,7 +141,7 @@ def memory_chart(page: Page) -> RowChart:
     everything = comparisons_of(page)
     peaks = [other.peak_mib or 0.0 for comparison in everything for other in comparison.summaries]
     kinds = {kind for comparison in everything for other in comparison.summaries for kind in _parts(other)}
-    at_largest = everything[0].at_largest  # each fills what it may, so that less is not better
+    at_largest = everything[0].at_largest  # each fills the memory it may use, so that less is not better
     better = "; all may use the same" if at_largest else ", lower is better"
     columns = {comparison.peak_column for comparison in everything}
     files = ", library files included" if columns == {WITH_FILES} else ""

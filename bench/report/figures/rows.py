@@ -17,7 +17,7 @@ from bench.report.figures.style import LETTER, POINTS, WIDTH, Look, rimmed, titl
 from bench.report.words.formatting import one_line
 from bench.statistics.intervals import Speedup
 
-REACH = 1.5  # an interval that ends so many times beyond every value is cut there
+REACH = 1.5  # an interval that ends beyond 1.5 times the outermost value is cut there
 NAMES = 0.36  # the largest share of the width for names left of the axis; longer ones are broken or cut
 LINE = 0.13  # inches from one line of small words to the next
 
@@ -67,7 +67,7 @@ class RowChart:
     """A whole chart."""
 
     title: str
-    # groups above an axis of their own, such as those of one machine, by heading; all axes are the same
+    # groups that share an axis, such as those of one machine, by heading; all axes are the same
     panels: Mapping[str, Sequence[RowGroup]]
     limits: tuple[float, float]  # of the axis
     label: str  # of the axis, with its unit
@@ -80,7 +80,7 @@ class RowChart:
 
 
 def ratio_limits(values: Sequence[float], ends: Sequence[float] = ()) -> tuple[float, float]:
-    """An axis that shows 1, all values, and intervals, whose ends may be 0 or infinite, up to `REACH`."""
+    """An axis with 1, all values, and intervals up to `REACH`; intervals may end at 0 or be infinite."""
     low, high = min([0.95, *values]), max([1.05, *values])
     low = min([low, *(max(end, low / REACH) for end in ends)])
     high = max([high, *(min(end, high * REACH) for end in ends)])
@@ -94,7 +94,7 @@ def ends_of(ratio: Speedup) -> tuple[float, float] | None:
 
 
 def stacked(lengths: Mapping[str, float], looks: Mapping[str, Look]) -> list[Bar]:
-    """Bars one behind the other, in the order of the looks."""
+    """Bars one behind the other, in the order of `looks`."""
     bars, end = [], 0.0
     for kind, look in looks.items():
         if kind in lengths:
@@ -104,7 +104,7 @@ def stacked(lengths: Mapping[str, float], looks: Mapping[str, Look]) -> list[Bar
 
 
 def draw_rows(chart: RowChart, width: float = WIDTH) -> Figure:
-    """Draw the chart, so many inches wide; the height follows from its rows."""
+    """Draw the chart, `width` inches wide; the height follows from its rows."""
     letters = int(width / LETTER)
     beside_names = int((1 - NAMES) * letters)
     headings = [fill(one_line(heading), beside_names) for heading in chart.panels]
@@ -194,7 +194,7 @@ class _Panel:
 
 
 def _mark_end(axes: Axes, x: float, y: float, marker: str) -> None:
-    """Where a whisker ends; an arrow where what is drawn goes on beyond the axis."""
+    """The ends of a whisker; an arrow where the interval goes on beyond the axis."""
     axes.plot(x, y, marker=marker, markersize=3.5, color=style.INK, mew=0.8, zorder=6, clip_on=False)
 
 
@@ -206,7 +206,7 @@ def _mark_break(axes: Axes, x: float, y: float, *, inwards: int) -> None:
 
 
 def _locator(chart: RowChart, most: int) -> LogLocator | MaxNLocator:
-    """About so many round values."""
+    """What chooses about `most` round values for the axis."""
     low, high = chart.limits
     if chart.logarithmic and high > 6 * low:  # linear steps would crowd at the upper end
         return LogLocator(subs=(1, 2, 5) if high < 60 * low else (1,), numticks=most)

@@ -1,4 +1,4 @@
-"""How every figure looks: colours, hatches, fonts, sizes."""
+"""The style of every figure: colours, hatches, fonts, sizes."""
 
 from collections.abc import Iterable, Sequence
 from textwrap import fill
@@ -76,7 +76,7 @@ RC: dict[str, Any] = {
 
 
 def looks(backends: Iterable[str]) -> dict[str, Look]:
-    """Colour and hatch of each backend of a figure: of known ones as everywhere, else what is left."""
+    """Colour and hatch of each backend of a figure: fixed for known backends, else an unused pair."""
     names = dict.fromkeys(backends)
     chosen = {name: _KNOWN[name] for name in names if name in _KNOWN}
     colours = [colour for colour, _ in _KNOWN.values()]
@@ -117,7 +117,7 @@ def interval_entry() -> Line2D:
 
 
 def titled_figure(title: str, size: tuple[float, float], legend: Sequence[Artist]) -> Figure:
-    """A figure of so many inches, with its title above and its legend below whatever is drawn in it."""
+    """A figure of `size` inches, with its title above and its legend below the drawing."""
     figure = Figure(size, layout="constrained")
     if title:
         letters = int(size[0] / LETTER / 1.45)  # bold and larger

@@ -54,7 +54,7 @@ MOST_WARNINGS = 2  # warnings that the terminal shows, of different kinds; of th
 
 
 def render_terminal(comparison: ReportedComparison) -> Table:
-    """The table on one screen of a terminal, and below it what is to be known of it."""
+    """The table on one screen of a terminal, and the notes below it."""
     rows, summaries = comparison.rows, comparison.summaries
     without_result = {summary.backend for summary in summaries if summary.status not in PASSED}
     first_of_kind: dict[str, SteadinessWarning] = {}

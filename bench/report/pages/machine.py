@@ -50,7 +50,7 @@ ABOUT_MODELS = (
 class MachinePage:
     """Everything that the page of a machine is made of."""
 
-    machine: str  # what it is called; empty for a folder that is no machine's
+    machine: str  # the machine's name; empty for another folder
     collection: Collection  # the comparisons, none under the title of another
     settings: Sequence[Setting]  # the same, one row for each model
     figures: Sequence[ReportFigure]  # in the order in which they are shown

@@ -106,7 +106,7 @@ def _cell(tag: str, cell: blocks.Cell, column: blocks.Column) -> str:  # type: i
 
 
 def _picture(block: blocks.Picture) -> str:
-    """A picture in an element of its own: nothing in its file reaches the page."""
+    """A picture as an image element: nothing in its file can change the page."""
     data = base64.b64encode(block.path.read_bytes()).decode()
     caption, note = _words(block.caption), _words(block.note)
     below = f"{caption}<br>{note}" if note else caption

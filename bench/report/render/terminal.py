@@ -50,7 +50,7 @@ def _header(words: str, width: int) -> str:
 
 
 def _cells(table: Table, *, before_small: str) -> list[list[str]]:
-    """The words of every row; what is small stands beside the rest, or on a line of its own."""
+    """The words of every row; small text stands beside the rest, or on a separate line."""
     return [
         [
             "".join(

@@ -17,13 +17,13 @@ from bench.statistics.table_values import at_largest_batch, distinct_text, launc
 
 
 def of_reference(rows: pd.DataFrame) -> pd.DataFrame:
-    """The reference's rows, since another backend may have some things otherwise; else all."""
+    """The reference's rows, since other backends may have other settings; without any, all rows."""
     of_its_own = rows[rows["backend"] == rows["reference"]]
     return rows if of_its_own.empty else of_its_own
 
 
 def usual(rows: pd.DataFrame, column: str) -> str:
-    """The value that the reference has, and every backend that has none of its own."""
+    """The value of the reference, and of every backend without its own value."""
     if rows[column].nunique() > 1:  # rarely; choosing rows of a hundred columns takes 2 ms
         rows = of_reference(rows)
     return distinct_text(rows, column)
@@ -64,7 +64,7 @@ def _length(rows: pd.DataFrame) -> str:
 
 
 def _particulars(rows: pd.DataFrame) -> dict[str, str]:
-    """What is not the usual: a shrunk model, frozen weights, recomputed activations, real data."""
+    """Unusual settings: a shrunk model, frozen weights, recomputed activations, real data."""
     known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
     part = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
     size, source, lengths = (distinct_text(rows, column) for column in ("size", "data", "lengths"))
@@ -95,7 +95,7 @@ def workload(rows: pd.DataFrame) -> str:
 
 
 def _attention(rows: pd.DataFrame) -> str:
-    """`eager attention`; nobody sets the attention of a module of the user's own."""
+    """`eager attention`; empty for a user's module, whose attention is no setting."""
     if distinct_text(rows, "task") == OWN_TASK:
         return "attention left to the module"
     attention = distinct_text(rows, "attention")  # empty if the rank that chooses it built no model
@@ -143,7 +143,7 @@ def short_setting(rows: pd.DataFrame) -> str:
 
 
 def hardware(rows: pd.DataFrame) -> str:
-    """Machine, path of MKL and what else is not as usual: what comparisons of one chart have in common."""
+    """Machine, path of MKL and other unusual settings: what comparisons of one chart have in common."""
     return ", ".join([short_setting(rows), *left_alone(rows)])
 
 
@@ -188,7 +188,7 @@ def short_workload(rows: pd.DataFrame) -> str:
 
 
 def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
-    """The parts of `short_workload` under their names; a part is empty where it is the usual."""
+    """The parts of `short_workload` under their names; a part is empty where it is the default."""
     accumulation = usual(rows, "grad_accum")
     micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {usual(rows, 'micro_batch')}"
     accumulated = "" if accumulation == "1" else f" {TIMES} {accumulation} accumulated"

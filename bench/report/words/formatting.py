@@ -12,7 +12,7 @@ MOST_NAMED = 3  # models, or backends, that a sentence or a title names one by o
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number with about so many significant digits; the digits before the point are never rounded away."""
+    """A number with about `digits` significant digits; digits before the point are never rounded away."""
     if value is None:
         return MISSING
     decimals = max(0, digits - len(str(int(abs(value))))) if abs(value) >= 1 else digits - 1

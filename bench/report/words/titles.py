@@ -1,4 +1,4 @@
-"""What a comparison is called on pages and in the terminal: its model, and what is not as usual."""
+"""What a comparison is called on pages and in the terminal: its model, and the unusual settings."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NOT_IN_TITLES = re.compile(
 
 
 def make_title(rows: pd.DataFrame, label: str) -> str:
-    """The model, where it ran, and what is not as usual: `bert-mini, 2 ranks, as installed`.
+    """The model, where it ran, and the unusual settings: `bert-mini, 2 ranks, as installed`.
 
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
     The label is that of `bench.statistics.table_values.model_label`.

@@ -1,8 +1,8 @@
 """Compile something, or take it from the cache: `… bench.setup.inside.compiled --made … -- COMMAND`.
 
 The cache lies outside of the checkout. A file in it is named by the hash of all that its content depends on,
-so it serves every environment that would compile the same, and no other. What is taken from it must load
-like what was compiled just now; otherwise it is compiled again and replaced.
+so it serves every environment that would compile the same, and no other. A cached file must load
+like a newly compiled one; otherwise it is compiled again and replaced.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def main() -> int:
 
 
 def find_cached(packages: list[str], made: list[str]) -> Path | None:
-    """Return the file of the cache that has what this process's command makes, or would have it.
+    """Return the path in the cache for what this process's command makes, whether or not it exists.
 
-    None if the user wants no cache, or if the compiler does not say which one it is.
+    None if the user wants no cache, or if the compiler does not identify itself.
     """
     if os.environ.get("UV_NO_CACHE", "").lower() not in ("", "0", "false"):
         return None
@@ -100,7 +100,7 @@ def list_content(package: str, made: list[str]) -> list[str]:
 
 
 def take(cached: Path) -> bool:
-    """Put into this environment what a file of the cache holds; tell whether it is there and whole."""
+    """Unpack a file of the cache into this environment; returns whether it exists and is whole."""
     try:
         content = cached.read_bytes()
         digest, packed = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
@@ -118,7 +118,7 @@ def take(cached: Path) -> bool:
 
 
 def keep(cached: Path, made: list[str]) -> None:
-    """Put what was made into the cache, in one moment, since others may read or write the same."""
+    """Put what was made into the cache, atomically, since other processes may read or write it."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as files:
         for path in (path for pattern in made for path in Path(sys.prefix).glob(pattern)):
@@ -130,7 +130,7 @@ def keep(cached: Path, made: list[str]) -> None:
 
 
 def prove(made: list[str]) -> bool:
-    """Tell whether each library loads, in a process of its own, since a broken one may end it."""
+    """Tell whether each library loads, in a separate process, since a broken one may end it."""
     libraries = [pattern for pattern in made if pattern.endswith(".so")]
     command = (sys.executable, "-m", "bench.setup.inside.proofs", "libraries", *libraries)
     return subprocess.run(command, check=False).returncode == 0

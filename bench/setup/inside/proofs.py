@@ -1,6 +1,6 @@
 """Prove, in the environment, that what a set-up has made works: `… bench.setup.inside.proofs PROOF …`.
 
-A file that is there may still not load, or load another one's libraries.
+A file that exists may still not load, or may load the libraries of another package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GIVEN_LATER = {"Provider_GetHost"}  # what ONNX Runtime itself gives to its prov
 
 
 def prove_torch(cuda: str) -> None:
-    """The torch that was installed is built with this version of CUDA."""
+    """Prove that the installed torch is built with this version of CUDA."""
     import torch
 
     assert torch.version.cuda == cuda, (
@@ -47,9 +47,9 @@ def prove_libraries(*patterns: str) -> None:
 
 
 def prove_cuda11() -> None:
-    """Every library of CUDA that ONNX Runtime and torch use is the environment's, and each has its own.
+    """Prove that ONNX Runtime and torch use CUDA libraries of the environment, and each its own.
 
-    No GPU is asked for anything: without a driver that would end the process.
+    The proof uses no GPU: without a driver that would end the process.
     """
     # ONNX Runtime would import it, while another stage may install it.
     sys.modules["deepspeed"] = None  # type: ignore[assignment]

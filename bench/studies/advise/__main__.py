@@ -3,7 +3,7 @@
 `python -m bench.studies.advise model=bert-base device.memory_limit_gib=6 [Hydra overrides]` measures the
 backends of conf/backend/advised.yaml, or those of another experiment=… or backend=…, in one comparison under
 the limit, and shows those that fit, the fastest first. If the reference does not train within the limit,
-what is left is measured anew against the next backend. The results lie in results/<machine>/advise/.
+the other backends are measured again against the next one. The results lie in results/<machine>/advise/.
 
 Exit status: 0 if something trains within the limit, 1 if nothing does, 2 if the command line is wrong, 130
 after Ctrl-C, 143 after SIGTERM.
@@ -20,7 +20,7 @@ from bench.studies.advise import COMMON
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status."""
     parser = command_parser("bench.studies.advise", __doc__)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="overrides, as of `make bench`")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="overrides, as for `make bench`")
     line = [*COMMON, *parser.parse_args(arguments).overrides]
     return run_command(lambda: _advise(line), "interrupted; what was measured is kept.")
 

@@ -1,4 +1,4 @@
-"""Measures backends under a memory limit, in as many comparisons as there are references that do not fit."""
+"""Measures backends under a memory limit; each reference that does not fit needs another comparison."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,10 +13,10 @@ from bench.measure.plan.preflight import check_and_name
 from bench.report.content.collection import ReportedComparison, read_comparison
 
 MEMORY_SHARE = 0.8
-"""Share of the machine's memory that all ranks together may take; the rest is the system's and the files'."""
+"""Share of the machine's memory that all ranks together may take; the rest is for the system and files."""
 
 UNDECIDED = ("ok", "skipped")
-"""Statuses of what another reference may give a speed-up: it has none, since the reference failed."""
+"""Statuses of backends that may get a speed-up over another reference, since this one failed."""
 
 
 def measure_together(config: Config) -> ReportedComparison:
@@ -27,10 +27,10 @@ def measure_together(config: Config) -> ReportedComparison:
 def measure_fitting(
     config: Config, measure: Callable[[Config], ReportedComparison] = measure_together
 ) -> list[ReportedComparison]:
-    """Measure the backends of a configuration that has a limit; if the reference fails, the rest once more.
+    """Measure backends under a memory limit; if the reference fails, measure the rest again without it.
 
-    A reference whose blocks others on its cores have spoiled is kept: the next would fare no better. Tests
-    give another `measure`.
+    A reference whose blocks other processes on its cores have spoiled is kept: the next would do no better.
+    Tests give another `measure`.
     """
     # Only transformers' models can compute activations again.
     is_own = config.model.module is not None
@@ -49,7 +49,7 @@ def measure_fitting(
 def with_backends(names: Sequence[str], config: Config) -> Config:
     """The comparison of fewer backends, each as it was.
 
-    Those that would fill this machine's memory together are measured one after the other.
+    Backends that would together fill this machine's memory are measured one after the other.
     """
     fewer = replace(
         config,

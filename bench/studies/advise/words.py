@@ -56,7 +56,7 @@ def answer(fitting: Sequence[BackendSummary], results: ReportedComparison, confi
 
 
 def as_fast(fitting: Sequence[BackendSummary], results: ReportedComparison) -> list[str]:
-    """The backends whose interval over the fastest does not say that they are slower."""
+    """The backends whose interval over the fastest does not show them to be slower."""
     best, *others = (summary.backend for summary in fitting)
     ratios = {name: results.speedup_between(name, best) for name in others}
     return [name for name, ratio in ratios.items() if ratio is None or ratio.high is None or ratio.high >= 1]
@@ -86,7 +86,7 @@ def table(fitting: Sequence[BackendSummary], comparisons: Sequence[ReportedCompa
 def next_command(
     fitting: Sequence[BackendSummary], results: ReportedComparison, config: Config
 ) -> tuple[str, str]:
-    """The command to type next, and what for; both empty where there is none."""
+    """The command to type next, and its purpose; both empty where there is none."""
     if fitting and (close := as_fast(fitting, results)):
         again = with_backends([fitting[0].backend, *close], config)
         more = replace(again, measure=replace(again.measure, launches=2 * config.measure.launches))

@@ -29,7 +29,7 @@ class Contribution:
     """What one choice contributes."""
 
     factor: str  # the choice, one of `FACTORS`
-    change: str  # what it goes from and to, such as `eager → ortmodule`
+    change: str  # its two values, such as `eager → ortmodule`
     effect: Speedup  # its mean over all orders, as a ratio of throughputs with its interval
     lowest: float  # its effect in the order where it is smallest, a ratio
     highest: float  # in the order where it is largest

@@ -28,7 +28,7 @@ STATE_TOLERANCE = 0.02
 """By how much, as a share, bytes of optimizer state per parameter may differ from what a claim says."""
 
 LOW_BIT_TOLERANCE = 0.1
-"""`STATE_TOLERANCE` of claims that leave out the scales of blocks, or say "little more"."""
+"""The tolerance, as `STATE_TOLERANCE`, of claims without the blocks' scales, or that say "little more"."""
 
 IN_BOTH_FORMATS = 1.5  # bytes of weights in 16 and in 32 bits over those in 32 bits alone
 
@@ -39,13 +39,13 @@ class ClaimAnswer:
 
     holds: bool | None  # whether the claim holds there; None if the interval allows either
     comparison: ReportedComparison  # the one that answers
-    words: str  # the numbers that this rests on, after the comparison's name
+    words: str  # the numbers behind the answer, after the comparison's name
 
 
 Comparisons = Sequence[ReportedComparison]
 
 ClaimTest = Callable[[Comparisons], Iterable[ClaimAnswer]]
-"""Finds the comparisons that test a claim, and their answers."""
+"""Function that finds the comparisons that test a claim, and their answers."""
 
 Swap = Callable[[str, str], bool]  # whether a claim is about the first value of a choice becoming the second
 
@@ -73,7 +73,7 @@ def _within(bounds: Bounds, speedup: Speedup) -> bool | None:
 
 
 def against_pytorch(backend: str, bounds: Bounds, comparisons: Comparisons) -> Iterator[ClaimAnswer]:
-    """Is `backend` so fast against pytorch, and if ONNX Runtime runs it, against the fastest PyTorch?"""
+    """Is `backend` within the bounds over pytorch and, if ONNX Runtime runs it, over the fastest PyTorch?"""
     for comparison in _at_equal_batch(comparisons):
         summary, best = comparison.of(backend), comparison.best_pytorch
         if comparison.reference != "pytorch" or summary is None or summary.speedup is None:
@@ -106,13 +106,13 @@ def pairs_differing_in(
 def swapped(
     choice: str, is_swapped: Swap, bounds: Bounds, comparisons: Comparisons, *, saves_memory: bool = False
 ) -> Iterator[ClaimAnswer]:
-    """Is a backend so fast with this choice swapped alone, its stack and all else the same?
+    """Is a backend within the bounds with this choice swapped alone, its stack and all else the same?
 
     Where the choice is said to save memory, its peak must be smaller, too.
     """
     for comparison in _at_equal_batch(comparisons):
         for old, new in pairs_differing_in(comparison, choice, is_swapped):
-            # what must not be compared with the reference must not with anything
+            # a backend that must not be compared with the reference must not be compared with any other
             comparable = all(side.is_reference or side.speedup for side in (old, new))
             if not comparable or (choice == "optimizer" and not _steps_by_parameter(comparison, old)):
                 continue
@@ -127,7 +127,7 @@ def swapped(
 def _steps_by_parameter(comparison: ReportedComparison, backend: BackendSummary) -> bool:
     """Whether torch's AdamW stepped parameter by parameter, which it does by itself on a CPU alone.
 
-    Rows of before that was recorded say nothing; on a CPU they were of the loop.
+    Rows older than that column do not say; on a CPU they used the loop.
     """
     recorded = backend.optimizer_implementation
     return recorded == "for-loop" or (not recorded and comparison.on_cpu)
@@ -155,7 +155,7 @@ def improves_loader(old: str, new: str) -> bool:
 
 
 def zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
-    """ZeRO-1 on one rank has nothing to share; the claim is that it only costs."""
+    """ZeRO-1 on one rank has nothing to divide: the claim is that it only costs time."""
     alone = [each for each in comparisons if set(each.rows["world_size"].dropna()) == {1}]
     yield from against_pytorch("pytorch_zero1", SLOWER, alone)
 
@@ -164,7 +164,7 @@ def zero1_slower_on_one_rank(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
 
 
 def larger_batch(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
-    """ORT's largest micro-batch against PyTorch's; a lead within the search's resolution is none."""
+    """ORT's largest micro-batch against PyTorch's; a lead within the search's resolution does not count."""
     for comparison in comparisons:
         if comparison.uncontrolled or not comparison.at_largest:
             continue
@@ -185,7 +185,7 @@ def larger_batch(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
 def state_bytes(
     backend: str, bytes_per_parameter: float, tolerance: float, comparisons: Comparisons
 ) -> Iterator[ClaimAnswer]:
-    """Does the backend hold so many bytes of optimizer state for each trained parameter?"""
+    """Does the backend hold this number of bytes of optimizer state for each trained parameter?"""
     for comparison in comparisons:
         summary, parameters = comparison.of(backend), comparison.rows["trainable_parameters"].dropna()
         size = summary.optimizer_state_bytes if summary else None
@@ -215,7 +215,7 @@ def state_is_shared(comparisons: Comparisons) -> Iterator[ClaimAnswer]:
             )
             holds = abs(share * ranks - 1) <= STATE_TOLERANCE
             yield ClaimAnswer(holds=holds, comparison=comparison, words=words)
-            if not comparison.at_largest:  # there each fills what it may
+            if not comparison.at_largest:  # there each fills the memory it may use
                 yield from _less_memory(comparison, whole, shared)
 
 

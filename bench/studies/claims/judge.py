@@ -14,7 +14,7 @@ ON_CPU = "on a CPU"
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedClaim:
-    """What our results say about a claim."""
+    """The verdict of our results on a claim."""
 
     claim: Claim
     verdict: str  # of `REPRODUCED`, `CONTRADICTED`, `PARTLY` and `UNTESTED`
@@ -34,9 +34,9 @@ def judge_claims(comparisons: Sequence[ReportedComparison]) -> list[JudgedClaim]
 
 
 def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
-    """Partly reproduced, where some comparisons cannot tell and others show the claim.
+    """Judge a claim: partly reproduced if some comparisons show it and others leave it open.
 
-    A claim that was made of GPUs is tested on a CPU for what that is worth.
+    A claim about GPUs is tested on a CPU, too, as a weaker test.
     """
     found, on_cpu = {answer.holds for answer in answers}, {answer.comparison.on_cpu for answer in answers}
     verdict = PARTLY if True in found else CONTRADICTED

@@ -33,7 +33,7 @@ NOT_SENT = ("wait_tensor", "barrier", "monitored_barrier_")  # operators that se
 
 
 class _Listener(TorchDispatchMode):
-    """Notes every collective that this thread asks for, whoever does: Python, DDP's reducer, autograd."""
+    """Notes every collective that this thread asks for, from Python, DDP's reducer or autograd."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 SENT = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1}
-"""How often a rank of many sends the whole tensor in a ring, which sends least; of N ranks it is the share
-(N - 1) / N of that (Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
+"""How often each of many ranks sends the whole tensor in a ring, which sends least; with N ranks it is
+(N - 1) / N of this (Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
 workstations"). A broadcast or a reduce passes along a chain, so that this is the mean over its ranks."""
 
 

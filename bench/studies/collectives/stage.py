@@ -1,6 +1,6 @@
 """After the timed launches: what the ranks of every backend send each other is counted.
 
-That takes fresh processes of its own, and no timed figure depends on it.
+The count runs in fresh processes, and no timed figure depends on it.
 """
 
 import itertools
@@ -25,7 +25,7 @@ class Collectives(Stage):
     """
 
     def is_missing(self) -> bool:
-        """Whether a backend with timed blocks, or any if none are timed, has none of this comparison."""
+        """Whether a backend with timed blocks (any backend if none are timed) has no counts in the file."""
         names = self.shared.timed_names() if self.shared.measure.launches else self.shared.names
         return bool(names) and self.shared.lacks(TABLE, names)
 
@@ -50,7 +50,7 @@ class Collectives(Stage):
         return names
 
     def _rows_of(self, name: str) -> list[dict[str, Any]]:
-        """What a launch of a backend shows, or one row that says how it failed."""
+        """The rows of a backend's launch, or one row that says how it failed."""
         described = self.shared.describe(name) | {"launch": 1, "status": "ok"}
         try:
             spec = self.shared.starter.spec(name, timed(1))

@@ -7,7 +7,7 @@ TABLE = SideFile(
     kind="collectives",
     what="collectives",
     columns={
-        "status": TEXT,  # ok, or why the rest is missing
+        "status": TEXT,  # ok, or why the other cells are blank
         "message": TEXT,
         "name": TEXT,  # the kind of collective
         "launch": WHOLE,

@@ -1,4 +1,4 @@
-"""Whether a faster backend comes to a target sooner, and to the same end: pure functions of held-out losses.
+"""Whether a faster backend reaches a target sooner, and ends at the same loss: pure functions of losses.
 
 A launch is a seed. Backends are compared within it, since they see the same batches in the same order, and
 take turns on the same machine.
@@ -45,7 +45,7 @@ class Course:
 
 @dataclass(frozen=True, kw_only=True)
 class BackendConvergence:
-    """One backend; a figure is None where it cannot be had or must not be printed."""
+    """One backend; a figure is None where it is not available or must not be printed."""
 
     backend: str
     status: str  # `ok`, or why it is not compared
@@ -87,7 +87,7 @@ class Convergence:
 
 
 def find_convergence(followed: pd.DataFrame, reference: str, statuses: Mapping[str, str]) -> Convergence:
-    """What came of every backend, from at least one held-out loss.
+    """The result of every backend, from at least one held-out loss.
 
     `followed` is what `bench.results.side_files.HELD_OUT_LOSSES` reads. Only backends whose status is `ok`
     are compared.
@@ -121,7 +121,7 @@ def judge_difference(differences: Floats, margin: float) -> str:
 
 
 def _alone(name: str, followed: pd.DataFrame, target: float, status: str) -> BackendConvergence:
-    """What is known of a backend without another; `followed` has its launches that went to their end."""
+    """A backend's figures without others; `followed` has its launches that were not interrupted."""
     courses = [
         Course(
             launch=int(str(launch)),
@@ -162,7 +162,7 @@ def _alone(name: str, followed: pd.DataFrame, target: float, status: str) -> Bac
 def _compared(
     own: BackendConvergence, base: BackendConvergence, target: float, margin: float
 ) -> BackendConvergence:
-    """A backend with what pairs of launches say."""
+    """A backend with the figures from pairs of launches."""
     ours, theirs = ({course.launch: course for course in side.courses} for side in (own, base))
     both = sorted(ours.keys() & theirs.keys())
     if own is base or not both or {own.status, base.status} != {"ok"}:

@@ -40,7 +40,7 @@ class Evaluation:
             with torch.no_grad(), torch.random.fork_rng(devices):
                 for batch, predicted in self._batches:
                     there = {name: value.to(self._device) for name, value in batch.items()}
-                    # Not by a call, which torch.compile takes over.
+                    # Not `model(…)`, which torch.compile takes over.
                     total += float(self._model.forward(**there).loss) * predicted
                     count += predicted
         finally:

@@ -14,6 +14,6 @@ class Evaluated(Answer, frozen=True, kw_only=True):
 
 
 class Evaluate(Request[Evaluated], frozen=True, tag="evaluate"):
-    """Compute the loss on the held-out data, untimed; training goes on as if nobody had asked."""
+    """Compute the loss on the held-out data, untimed; training goes on unchanged afterwards."""
 
     answered_by: ClassVar[str] = "bench.studies.converge.ranks"

@@ -54,7 +54,7 @@ def _answer_of(backend: BackendConvergence, convergence: Convergence) -> str:
 
 
 def _why_no_ratio(backend: BackendConvergence, convergence: Convergence) -> str:
-    """Who did not come to the target, and in how many launches."""
+    """The backends that did not reach the target, and in how many launches."""
     base = next((base for base in convergence.backends if base.backend == convergence.reference), None)
     sides = [side for side in (base, backend) if side is not None and side.reached < side.launches]
     if sides:
@@ -85,7 +85,7 @@ def _mean(amount: Amount | None) -> str:
 
 
 def _final_loss(backend: BackendConvergence) -> str:
-    """How far the final loss is from the reference's, and what that is called."""
+    """How far the final loss is from the reference's, and the verdict on that."""
     if backend.difference is None:
         return MISSING
     value, half = backend.difference.value, backend.difference.half

@@ -67,13 +67,13 @@ class Evaluations:
         )
 
     def write(self) -> None:
-        """Replace the file by what is known now; a launch that failed is left out."""
+        """Write the file anew; a launch that failed is left out."""
         records = self.shared.ledger.records
         ended_well = [rows for key, rows in self._rows.items() if records[key].status == "ok"]
         self.shared.write_beside(TABLE, [*self._earlier, *itertools.chain(*ended_well)])
 
     def _kept(self) -> list[Row]:
-        """What an earlier run's file holds of launches that are kept, and that went to their end."""
+        """An earlier run's rows of launches that are kept and were not interrupted."""
         path, earlier = TABLE.path_of(self.shared.output.csv), self.shared.earlier
         launches = {(row["backend"], row["launch"]) for row in earlier.rows}
         if not launches or not path.exists():

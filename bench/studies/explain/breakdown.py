@@ -1,7 +1,7 @@
 """What makes a backend faster or slower: the seconds of its profiled step, by kind of work.
 
 Profiled and timed seconds are never mixed: the difference of two profiled steps explains the difference of
-the two timed ones only as far as both agree, and what they do not agree on is a figure of its own.
+the two timed ones only as far as both agree, and their disagreement is a separate figure.
 """
 
 import math
@@ -20,8 +20,8 @@ from bench.studies.explain.table import TABLE
 UNNAMED = ("host", "other")  # kinds that do not say what was computed
 
 DISTORTED = 1.25
-"""A profiled step that takes so many times as long as a timed one, or a timed one as long as it, is another
-step: its kinds of work take something else than in a timed one. Beside the profiler's own cost it is mostly
+"""If a profiled step takes 1.25 times as long as a timed one, or the other way round, the two are not alike:
+kinds of work then take other shares than in a timed step. Besides the profiler's cost the cause is mostly
 memory that is new to the process."""
 
 
@@ -76,7 +76,7 @@ class Difference:
 
         Args:
             kinds: of those in `rounds`.
-            among: how many such amounts are looked at: their intervals hold all together with 95 %.
+            among: how many such amounts are judged: their intervals hold all together with 95 %.
         """
         return mean_with_interval(sum((self.rounds[kind] for kind in kinds), np.zeros(1)), among=among)
 

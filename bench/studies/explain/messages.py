@@ -11,7 +11,7 @@ RANKS = "bench.studies.explain.ranks"
 class RoundProfiled(Answer, frozen=True, kw_only=True):
     """Some steps were taken under a profiler."""
 
-    settled: bool  # none of them took much memory from the system, which would have cost time of its own
+    settled: bool  # none of them took much new memory from the system, which itself takes time
 
 
 class StepsProfiled(Answer, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class StepsProfiled(Answer, frozen=True, kw_only=True):
 
 
 class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
-    """Take so many steps under a profiler, in a launch whose spec has `profiled_groups`."""
+    """Take `steps` steps under a profiler, in a launch whose spec has `profiled_groups`."""
 
     answered_by: ClassVar[str] = RANKS
     steps: int

@@ -10,7 +10,7 @@ from typing import Any
 HOST = "host"  # in place of an operator: Python and the framework between the operators
 
 WAITING = "waiting for other ranks"
-"""In place of an operator: the main thread ran none while the communication library was at work."""
+"""In place of an operator: time without one on the main thread, during which ranks communicated."""
 
 KINDS = (
     "matrix products",
@@ -33,7 +33,7 @@ TABLE = Path(__file__).with_name("operator_kinds.yaml")
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """What one operator had of a rank's profiled steps in a round."""
+    """One operator's time in a rank's profiled steps of a round."""
 
     library: str  # whose operator it is, `torch` or `onnxruntime`
     name: str  # as that library calls it; or `HOST`, or `WAITING`

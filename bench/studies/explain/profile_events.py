@@ -1,8 +1,8 @@
-"""What profilers saw of a step, and the time that each operator had to itself: every moment is counted once.
+"""The profilers' events of a step, and each operator's own time: every moment is counted once.
 
-On a device computing counts first, then copies; communication only where it is exposed: where the device does
-nothing else. When it does nothing at all, the step waits for the host. Where an engine has a profile of its
-own, by the machine's clock as torch's is, that says which of its kernels ran: torch's sees but its calls.
+On a device computing counts first, then copies; communication counts only where it is exposed, which means
+that the device does nothing else. An idle device waits for the host. An engine may have its own profiler, on
+the same clock as torch's: its profile names the kernels, while torch's shows only the calls.
 """
 
 import bisect
@@ -22,15 +22,15 @@ Key = tuple[str, str, str]  # library, part of the step, operator
 STARTS = attrgetter("start")
 
 TOLERANCE_NS = 10_000
-"""By which the clocks of two profiles may differ: about as long as a launch on a device takes."""
+"""How far the clocks of two profiles may differ: about as long as a launch on a device takes."""
 
-STEP = "bench.step"  # what the profile calls a step of ours
+STEP = "bench.step"  # the name of a step in the profile
 
 OPTIMIZER = "Optimizer.step#"
 """The beginning of the name that torch gives to an optimizer's whole step."""
 
 ENGINE_CALLS = ("_ORTModuleFunction", "_ORTModuleFunctionBackward")
-"""Calls into an engine with a profile of its own: the forward and the backward pass."""
+"""Calls into an engine with its own profiler: the forward and the backward pass."""
 
 EXECUTION = "SequentialExecutor::Execute"
 """What ONNX Runtime's profile calls one execution of a part of the graph, forward or backward."""
@@ -40,22 +40,22 @@ HANDED_OVER = ("ATen", "PythonOp", "PythonOpGrad")  # operators that hand over t
 COPIES = ("Memcpy", "Memset")  # beginnings of the names of what moves or fills memory
 
 _CUDA_CALL = re.compile(r"cu(da)?[A-Z]")
-"""The beginning of the name of a call of CUDA, whose number is one of CUDA's, not of torch's."""
+"""The beginning of the name of a CUDA call; CUDA, not torch, numbers these."""
 
 _OPERATOR = re.compile(r"(?!torch::|autograd::)\w+::")
-"""The beginning of the name of what computes; what else stands in the profile only calls others."""
+"""The beginning of the names of computing operators; all others in the profile only call these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One event of torch's profiler.
 
-    The `id` of the device's work and of the call of CUDA that started it is the same, counted by CUDA; that
-    of all else on the host is counted by torch.
+    The device's work and the CUDA call that started it have the same `id`, counted by CUDA; torch counts
+    the ids of all other events on the host.
     """
 
     name: str  # as torch calls it
-    on_device: bool  # else it is the host's
+    on_device: bool  # False: on the host
     start: int  # in nanoseconds of the machine's clock, as `end`
     end: int
     id: int
@@ -65,13 +65,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one kernel or copy had of a step to itself."""
+    """The time that one kernel or copy had for itself in a step."""
 
     name: str  # of the operator that started it, or its own
     part: str  # `optimizer` if it was started in an optimizer's step; else empty
     call: int  # the same for all that one call of the operator started
     nanoseconds: int  # 0 if others ran all the time
-    engine_launch: int | None  # when an engine with a profile of its own started it; None if it did not
+    engine_launch: int | None  # when an engine with its own profiler started it; None if it did not
 
 
 def interval_of_step(events: Sequence[Event]) -> Interval:
@@ -118,7 +118,7 @@ def divide_step(events: Sequence[Event]) -> list[Work]:
 
 
 def _undivided(done: Sequence[Event]) -> Iterator[tuple[Event, int]]:
-    """Each piece of work with its nanoseconds without those of all that counts before it."""
+    """Each piece of work with its nanoseconds, less those of overlapping work that takes precedence."""
     taken: list[Interval] = []
     for precedence in range(3):
         equals = sorted((each for each in done if _precedence(each) == precedence), key=lambda e: e.start)
@@ -139,7 +139,7 @@ def _is_communication(event: Event) -> bool:
 
 
 def short_name(kernel: str) -> str:
-    """A kernel's name as C++ has it, without its type, the arguments of its template and its own."""
+    """A kernel's C++ name, without its type, template arguments and parameters."""
     if kernel.startswith(COPIES):
         return kernel
     name = kernel.replace("(anonymous namespace)::", "")
@@ -159,7 +159,7 @@ class EngineKernel:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineProfile:
-    """What an engine wrote down, in order; empty if torch's profile has its kernels."""
+    """An engine's own profile, in order; empty if torch's profile has its kernels."""
 
     executions: Sequence[Interval] = ()  # one for each call of the engine
     kernels: Sequence[EngineKernel] = ()  # of all executions, without those that PyTorch ran for the engine
@@ -183,7 +183,7 @@ class EngineProfile:
 
 
 def read_engine_profile(events: Sequence[dict[str, Any]], beginning: int) -> EngineProfile:
-    """What the events of a session's whole profile say, by the machine's clock.
+    """The profile from all events of a session, on the machine's clock.
 
     Their times are microseconds since its `beginning`, in nanoseconds of that clock.
     """
@@ -217,14 +217,14 @@ class Spent:
     def add(
         self, name: str, nanoseconds: int, *, library: str = "torch", part: str = "", calls: int = 1
     ) -> None:
-        """Add what an operator had to itself."""
+        """Add an operator's own time."""
         self._nanoseconds[library, part, name] += nanoseconds
         self._calls[library, part, name] += calls
 
     def add_work(self, works: Iterable[Work], kernels: Sequence[EngineKernel] = ()) -> None:
-        """Add what a device did; an operator that did several things in one call was called once.
+        """Add what a device did; an operator that did several things in one call counts as called once.
 
-        Of an engine's works, what was started during one of its kernels, by another clock, is that kernel's.
+        Work that an engine started during one of its kernels, by the other clock, belongs to that kernel.
         """
         seen: set[tuple[Key, int]] = set()
         for work in works:
@@ -236,7 +236,7 @@ class Spent:
             seen.add(call)
 
     def divide_engine_calls(self, kernels: Iterable[EngineKernel]) -> None:
-        """Replace the time of the calls into an engine by that of its kernels; the rest is its host's."""
+        """Replace the time of the calls into an engine by that of its kernels; the rest is host time."""
         left = sum(self._nanoseconds.pop(("torch", "", name), 0) for name in ENGINE_CALLS)
         for kernel in kernels:
             self.add(kernel.name, kernel.end - kernel.start, library="onnxruntime")
@@ -244,7 +244,7 @@ class Spent:
         self.add(HOST, left, library="onnxruntime", calls=0)
 
     def operators(self, nanoseconds: int) -> tuple[Operator, ...]:
-        """All of them, the longest first; what is missing up to `nanoseconds` is the host's."""
+        """All operators, the longest first; the time missing up to `nanoseconds` is the host's."""
         self.add(HOST, nanoseconds - sum(self._nanoseconds.values()), calls=0)
         return tuple(
             Operator(

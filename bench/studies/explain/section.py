@@ -12,7 +12,7 @@ MOST_KINDS = 3  # kinds of work that a sentence names: those that differ most, o
 
 
 def make_closing(comparison: ReportedComparison) -> list[tuple[str, str]]:
-    """What differs for sure of each backend beside the reference, after its name."""
+    """The significant differences of each backend from the reference, after its name."""
     notes = []
     for name, step, difference in _differences(comparison):
         parts = [

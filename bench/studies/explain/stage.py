@@ -21,18 +21,18 @@ from bench.studies.explain.table import TABLE
 WARMUP_STEPS = 3  # how many are taken before any is profiled: the first start of a profile takes time
 
 MOST_WARMUPS = 6
-"""How often as many steps as in a round are profiled uncounted, until the heap has room for events beside the
-tensors: until none has taken memory from the system `SETTLED_WARMUPS` times in a row."""
+"""How often the steps of a round are profiled without counting, until the heap has room for events beside the
+tensors: until in `SETTLED_WARMUPS` profiles in a row no step has taken memory from the system."""
 
 SETTLED_WARMUPS = 2
 
 USUAL_WARMUPS, PROFILER_SECONDS = 3.5, 0.6
-"""How many are taken, and what each takes beside its steps: for the estimate of the time that is left."""
+"""The usual number of these, and what each takes besides its steps: to estimate the time that is left."""
 
-WHERE = "where the time goes, untimed"  # begins what the progress bar says
+WHERE = "where the time goes, untimed"  # the beginning of the progress bar's text
 
 MOST_STEPS = 3
-"""How many a backend takes in a round: ONNX Runtime's own file of events has to fit into memory."""
+"""Most steps of a backend in a round: ONNX Runtime's own file of events has to fit into memory."""
 
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 8
 """In how many rounds steps are profiled: backends take turns, so that a slower machine slows them all.
@@ -44,13 +44,13 @@ SECONDS = 3.0  # how long a backend's profiled steps should last about, all roun
 class Profiles(Stage):
     """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
 
-    What fails leaves a gap and a line on the terminal, no row: everything that is timed is there already.
+    A failure leaves a gap and a line on the terminal, but no row: all timing is done by then.
     """
 
     after_verdict = "to say why"
 
     def is_missing(self) -> bool:
-        """Whether a backend with timed blocks has none, or one of another comparison."""
+        """Whether a backend with timed blocks has no profile, or one of another comparison."""
         return self.shared.lacks(TABLE, self.shared.timed_names())
 
     def expected(self) -> dict[str, int]:
@@ -91,7 +91,7 @@ class Profiles(Stage):
         return names
 
     def _show_verdict(self) -> None:
-        """Let the verdict be shown, if anybody wants it now, and say how long it takes to say why."""
+        """Let the verdict be shown, if it is wanted now, and say how long profiling will take."""
         bar = self.shared.bar
         if self.shared.show_verdict is not None:
             with bar.hidden():
@@ -137,7 +137,7 @@ class Profiles(Stage):
         return step_seconds
 
     def _settle(self, group: Group, step_seconds: float) -> None:
-        """Profile uncounted steps until a profile of them is what it will be."""
+        """Profile uncounted steps until their profiles no longer take new memory."""
         settled = 0
         for _ in range(MOST_WARMUPS):
             request = ProfileSteps(steps=_steps_of_round(step_seconds), counted=False)
@@ -162,7 +162,7 @@ class Profiles(Stage):
                         groups[name].pause()
 
     def _rounds(self, step_seconds: float) -> int:
-        """How many rounds there are if the longest step takes so long."""
+        """The number of rounds if the longest step takes this long."""
         return min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(SECONDS / (step_seconds or 1.0))))
 
     def _leave_gap(self, name: str, _: Launch, failure: LaunchFailed, __: str) -> None:
@@ -170,7 +170,7 @@ class Profiles(Stage):
 
 
 def _steps_of_round(step_seconds: float) -> int:
-    """How many steps of so many seconds are profiled in a round."""
+    """How many steps of `step_seconds` each are profiled in a round."""
     return min(MOST_STEPS, steps_per_block(step_seconds, SECONDS / MOST_ROUNDS))
 
 

@@ -1,10 +1,10 @@
 """Takes a few untimed steps under torch's profiler: where did their time go?
 
-Every moment of a step is counted once. On a CPU an operator has the time of the rank's main thread in which
-it ran itself, without what it called. Where the main thread ran no operator at all, it either waited for
-other ranks, which the threads of the communication library show, or was in Python and the framework. What
-counts on a device stands in `bench.studies.explain.profile_events`. Where ONNX Runtime ran, its own profile
-says which of its kernels did.
+Every moment of a step is counted once. On a CPU an operator gets the time of the rank's main thread in which
+the operator itself ran, without the operators that it called. If the main thread ran no operator, it either
+waited for other ranks, which the threads of the communication library show, or ran Python and the framework.
+`bench.studies.explain.profile_events` says what counts on a device. Where ONNX Runtime ran, its own profile
+names its kernels.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 """Beginnings of the names of what the communication library's own threads do."""
 
 FIRST_BYTES = 128 << 20
-"""What is taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
+"""Memory taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
 
 MISSED_BYTES = 4 << 20  # what a step may still take from the system: 4 ms on a slow machine
 
@@ -53,7 +53,7 @@ its end, a heap grows by the whole room at every step."""
 class StepProfiler:
     """Profiles steps, a few in each round, and says in the end where the time of every round went.
 
-    On CUDA the seconds are the device's. So many `processes` are profiled side by side on this machine.
+    On CUDA the seconds are the device's. `processes` processes are profiled side by side on this machine.
     """
 
     def __init__(self, training: Training, processes: int) -> None:
@@ -63,7 +63,7 @@ class StepProfiler:
         self._heap = HeapRoom(processes)
 
     def profile(self, steps: int, *, counted: bool) -> bool:
-        """Profile so many steps, a round; before each another one is taken without the profiler.
+        """Profile a round of `steps` steps; before each another step is taken without the profiler.
 
         Returns whether no profiled step took much memory from the system. If the round is not counted, it is
         for warming up and in no figure.
@@ -85,7 +85,7 @@ class StepProfiler:
             else:
                 _add_thread_time(this_round.spent, recorded.events())
             this_round.add_step(events)
-        if counted:  # else they have but made the heap what it will be
+        if counted:  # uncounted steps only make the heap settle
             self._rounds.append(this_round)
         return settled
 
@@ -111,7 +111,7 @@ class StepProfiler:
     def _profile_step(self, batch: Any) -> Any:
         """The profile of one step.
 
-        A profile of its own for each step: events of many would lie between the step's large tensors, which
+        Each step has a separate profile: events of many would lie between the step's large tensors, which
         then no longer fit where they were and take new memory from the system, at several times the cost.
         """
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self._on_cuda
@@ -126,7 +126,7 @@ class StepProfiler:
 
 
 def read_events(recorded: profile) -> list[Event]:
-    """Everything that torch's profiler saw."""
+    """All events of torch's profiler."""
     return [
         Event(
             name=event.name(),
@@ -149,7 +149,7 @@ class _Round:
     nanoseconds: int = 0
     spent: Spent = field(default_factory=Spent)
     engine_calls: list[Interval] = field(default_factory=list)
-    engine_work: list[Work] = field(default_factory=list)  # until the engine's profile says whose it is
+    engine_work: list[Work] = field(default_factory=list)  # until the engine's profile assigns it to kernels
 
     def add_work(self, works: Sequence[Work]) -> None:
         """Add what the device did in one step."""
@@ -157,7 +157,7 @@ class _Round:
         self.engine_work += (work for work in works if work.engine_launch is not None)
 
     def add_step(self, events: Sequence[Event]) -> None:
-        """Add one step's time and its calls of an engine with a profile of its own."""
+        """Add one step's time and its calls of an engine with its own profiler."""
         start, end = interval_of_step(events)
         self.steps += 1
         self.nanoseconds += end - start
@@ -167,7 +167,7 @@ class _Round:
 
 
 def _add_thread_time(spent: Spent, events: Sequence[Any]) -> None:
-    """Add what the thread that took the step spent on each operator, without what that called."""
+    """Add the time that the step's thread spent on each operator, without the operators it called."""
     (step,) = (event for event in events if event.name == STEP)
     waits = merged(
         _interval(event)
@@ -190,7 +190,7 @@ def _add_thread_time(spent: Spent, events: Sequence[Any]) -> None:
 
 
 def _computes(name: str) -> bool:
-    """Whether an operator works itself; what only calls others is the framework, and may wait within."""
+    """Whether an operator computes; one that only calls others is the framework, and may wait inside."""
     return not name.startswith(
         (STEP, "autograd::engine", "torch::autograd", "DistributedDataParallel", "c10d::")
     )
@@ -219,7 +219,7 @@ def _without_children(event: Any) -> list[Interval]:
 
 
 def _interval(event: Any) -> Interval:
-    """An event's start and end in nanoseconds since the profile began, of which torch made microseconds."""
+    """An event's start and end in nanoseconds since the profile began; torch gives them in microseconds."""
     return round(1e3 * event.time_range.start), round(1e3 * event.time_range.end)
 
 
@@ -229,7 +229,7 @@ class HeapRoom:
     A profiler, torch's and ONNX Runtime's alike, keeps its events in the heap, between large tensors, which
     then no longer fit where they were. Memory that is new to the process costs far more than what is computed
     in it: with a GPT-2 of two layers, 100 MiB of it add 100 ms to a step of 400 ms, whichever operator needs
-    it. Steps that are timed without a profiler take next to none. So many `processes` do so on this machine.
+    it. Steps timed without a profiler take almost none. `processes` processes do so on this machine.
     """
 
     def __init__(self, processes: int) -> None:
@@ -238,7 +238,7 @@ class HeapRoom:
         self.sufficed = True  # in the latest step
 
     def make_room(self) -> None:
-        """Take memory, write to it, and leave it to the allocator, unless that would be too much in all."""
+        """Take memory, write to it, and leave it to the allocator, unless the total would be too much."""
         if self.bytes > self._left:
             return
         before = _bytes_taken()
@@ -248,7 +248,7 @@ class HeapRoom:
 
     @contextlib.contextmanager
     def growing_if_needed(self) -> Iterator[None]:
-        """For a step: if it takes memory from the system, the room is twice as large from then on."""
+        """Watch a step: if it takes memory from the system, the room is doubled from then on."""
         before = _bytes_taken()
         yield
         self.sufficed = _bytes_taken() - before <= MISSED_BYTES
@@ -257,9 +257,9 @@ class HeapRoom:
 
 
 def _bytes_taken() -> int:
-    """What this process holds in memory, of which the tuned allocator gives nothing back to the system.
+    """What this process holds in memory; the tuned allocator gives nothing of it back to the system.
 
-    Page faults do not tell: with transparent huge pages a single one takes 2 MiB.
+    Page faults do not show it: with transparent huge pages a single one takes 2 MiB.
     """
     memory = read_host_memory()
     return memory.anonymous if memory else 0

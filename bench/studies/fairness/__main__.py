@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def divide_folder(folder: Path, backend: str) -> Fairness:
-    """Divide what the files of a folder say of a backend.
+    """Divide a backend's speed-up by the files of a folder.
 
     UserError if a combination of the settings is missing.
     """

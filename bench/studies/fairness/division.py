@@ -31,7 +31,7 @@ from bench.studies.attribution.division import (
 
 @dataclass(frozen=True, kw_only=True)
 class Fairness:
-    """What an uncontrolled harness prints of one backend, and what is left where settings are held."""
+    """The speed-up that an uncontrolled harness prints for a backend, and the rest with settings held."""
 
     backend: str  # whose speed-up over `reference` it is
     reference: str
@@ -42,7 +42,7 @@ class Fairness:
 
 
 SETTINGS = ("threads", "allocator", "blas")
-"""What a harness may leave alone: `device.hold_threads`, `device.allocator` and `device.blas`."""
+"""Settings that a harness may leave alone: `device.hold_threads`, `device.allocator`, `device.blas`."""
 
 ALWAYS_DIVIDED = frozenset({"threads", "allocator"})
 """The settings of `SETTINGS` that exist on every machine. MKL has a second path on some CPUs only."""
@@ -57,7 +57,7 @@ def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairn
         backend: whose speed-up over the reference is divided.
 
     Returns:
-        None unless every combination is there, all on the same machine with the same packages, and the
+        None unless every combination was measured, all on the same machine with the same packages, and the
         backend has a speed-up in each.
     """
     environments = [latest_environment(rows) for rows in tables]

@@ -1,8 +1,8 @@
 """The largest micro-batch that fits: double until one does not, then halve the gap between.
 
-A trial is a fresh start of one backend alone, so that nothing an earlier one left in memory counts. The
+A trial starts one backend alone in new processes, so that memory left by an earlier trial does not count. The
 result is exact to `search_resolution`: the smallest that did not fit is at most 3 % larger. Since heaps
-differ from start to start, a trial leaves a reserve, and what was found must fit once more.
+differ from start to start, a trial leaves a reserve, and the result must fit a second time.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from bench.results.arithmetic import next_smaller, search_resolution
 from bench.results.records import BatchTrial
 
 RESERVE = 0.1
-"""Share of a memory limit that a trial does without and a timed launch has.
+"""Share of a memory limit that a timed launch may use and a trial may not.
 
 Heaps fragment differently in each process: without a reserve, PyTorch came through a rehearsal on a small
 BERT with 20 samples, and in one launch of six ran out of memory with 17.
@@ -31,7 +31,7 @@ MOST_STEPS_DOWN = 3
 USUAL_TRIALS = 8  # how many a search takes, for the estimate of the time that is left
 
 IN_THE_SEARCH = "in the search for the largest micro-batch: "
-"""How the message of a backend begins that fails there."""
+"""The beginning of the message of a backend that fails in the search."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ class Search(Stage):
         return True
 
     def expected(self) -> dict[str, int]:
-        """About as many trials as usual."""
+        """The usual number of trials for each backend that is still to be searched."""
         return {"trial": USUAL_TRIALS * len(self._still_to_search(self.shared.names))}
 
     def run(self, names: Sequence[str]) -> list[str]:
@@ -210,7 +210,7 @@ class Search(Stage):
         `_step_down` does the rest.
 
         Raises:
-            LaunchFailed: for any other reason than memory, which is no answer.
+            LaunchFailed: for another reason than memory, which does not answer the question.
         """
         starter = self.shared.starter
         like_the_first = starter.spec(name, timed(1))  # with dropout as published

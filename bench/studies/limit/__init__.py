@@ -1,4 +1,4 @@
-"""In the parity launch: how fast does this machine multiply, and how near does a step come to that?"""
+"""In the parity launch: how fast are matrix products here, and how near does a step come to that rate?"""
 
 from bench.study import Study
 

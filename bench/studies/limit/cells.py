@@ -11,7 +11,7 @@ RATE_COLUMNS = {"torch": "torch_matmul_flops_per_s", "onnxruntime": "ort_matmul_
 
 
 def make_cells(record: Record, steps: int, seconds: float) -> dict[str, Any]:
-    """The cells of a block of so many steps and seconds; blank is what is unknown.
+    """The cells of a block of `steps` steps that took `seconds`; what is unknown is blank.
 
     Only what was timed at the row's own precision counts.
     A limit that the block itself exceeds was measured too low, as when others had the cores; it is blank.

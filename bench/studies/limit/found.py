@@ -1,4 +1,4 @@
-"""What is found: the work of a step, and how fast its matrix products are."""
+"""The study's results: the work of a step, and how fast its matrix products are."""
 
 from dataclasses import dataclass
 
@@ -47,7 +47,7 @@ class TimedLibrary:
     library: str  # that multiplied, such as `torch` or `onnxruntime`
     stack: str  # that it belongs to
     precision: str  # of the backend whose ranks were asked
-    # each rank's quickest products of every shape, while all of them multiplied
+    # each rank's quickest products of every shape, while all ranks multiplied
     ranks: tuple[tuple[Product, ...], ...]
 
 

@@ -11,7 +11,7 @@ RANKS = "bench.studies.limit.ranks"
 class FlopsCounted(Answer, frozen=True, kw_only=True):
     """The work of a step was counted, by rank 0 alone."""
 
-    roofline: Roofline = Roofline()  # without what the device can do
+    roofline: Roofline = Roofline()  # without the device's rates
 
 
 class ProductsTimed(Answer, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ def prepare(left: torch.Tensor, right: torch.Tensor, threads: int | None) -> Cal
         binding.bind_ortvalue_input(name, share_tensor(tensor))
     binding.bind_ortvalue_output("result", share_tensor(result))
     running = onnxruntime.RunOptions()
-    # As with PyTorch, whoever times waits for the device, not every single call.
+    # As with PyTorch, the timing code waits for the device, not every single call.
     running.add_run_config_entry("disable_synchronize_execution_providers", "1")
 
     def multiply(kept: torch.Tensor = result) -> torch.Tensor:

@@ -23,7 +23,7 @@ WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
 WARM_UP, WINDOW = 0.1, 0.15  # seconds of each shape, before and while readings count
 
 READING = 0.01
-"""Seconds between two looks at the clock, about, so that waiting for a GPU takes next to nothing of them."""
+"""Seconds between two readings of the clock, about, so that waiting for a GPU takes almost none of them."""
 
 
 def time_products(
@@ -31,14 +31,14 @@ def time_products(
 ) -> tuple[list[Product], list[str]]:
     """The engine's quickest products of large squares and of every one of `shapes`, and why some are missing.
 
-    Whatever happens, every rank comes to as many barriers.
+    Every rank passes the same number of barriers, also after errors.
     """
     timer = _Timer(training, clock)
     squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[training.device.type]]
     products: list[Product] = []
     failed: dict[str, list[str]] = {}  # shapes, by what went wrong
     for shape in dict.fromkeys([*squares, *shapes]):
-        # A smaller square may have said already what there is to know.
+        # A square that takes longer than the warm-up is left out: smaller ones reach the same rate.
         wanted, first = shape in shapes or timer.seconds_of(shape) <= WARM_UP, None
         with noting(failed, shape):
             first = timer.prepare(shape) if wanted else None
@@ -51,7 +51,7 @@ def time_products(
 
 @contextmanager
 def noting(failed: dict[str, list[str]], shape: Shape) -> Iterator[None]:
-    """Note what goes wrong: no memory for matrices as large as these, or no kernel."""
+    """Note errors: no memory for matrices of this size, or no kernel."""
     try:
         yield
     except Exception as error:
@@ -85,7 +85,7 @@ class _Timer:
         self._best: Product | None = None
 
     def prepare(self, shape: Shape) -> tuple[Shape, Callable[[int], float]]:
-        """What of the shape is multiplied, and what times so many products.
+        """The part of the shape that is multiplied, and a function that times a number of products.
 
         The first of its kind makes sessions and handles, loads and chooses kernels: it is not timed.
         """
@@ -106,8 +106,8 @@ class _Timer:
     def time(self, shape: Shape, multiplied: Shape, read: Callable[[int], float]) -> Product:
         """The quickest reading of products of this shape.
 
-        What ends after the window does not count, since other ranks may have stopped by then; but where not
-        even one product fits into it, as with fp16 on some CPUs, that one is what there is.
+        A reading that ends after the window does not count, since other ranks may have stopped by then. If
+        not even one product fits into the window, as with fp16 on some CPUs, that product counts.
         """
         clock = self._clock
         end_of_warm_up = clock() + WARM_UP
@@ -133,7 +133,7 @@ class _Timer:
     def _cut(self, shape: Shape) -> Shape:
         """The shape with its longest side halved until a product takes no longer than the warm-up.
 
-        What is that large is multiplied block by block anyway, so that the rate is the same.
+        Matrices of this size are multiplied block by block anyway, so that the rate is the same.
         """
         while self.seconds_of(shape) > WARM_UP:
             longest = max(("batch", "rows", "inner", "columns"), key=lambda side: int(getattr(shape, side)))

@@ -22,7 +22,7 @@ class ProductRates:
 def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
     """The rates that valid rows of the reference's precision hold, the reference's stack first.
 
-    A run that goes on with an earlier one measures them again: then it is the median of a stack's rows.
+    A run that resumes an earlier one measures the rates again: the result is the median of a stack's rows.
     """
     cells = at_reference_precision(ColumnArrays(rows))
     valid = cells.where(cells["status"] == "ok")

@@ -13,9 +13,9 @@ from bench.studies.limit.messages import CountFlops, ProductsTimed, TimeProducts
 
 
 class RooflineFinder(Stage):
-    """Asks the reference's group for a step's work, and one of each library and precision for its products.
+    """Asks the reference's group for a step's work, and one per library and precision for its products.
 
-    What fails leaves blanks and no row: parity is known by then, and nothing that is timed needs it.
+    A failure leaves blanks and no row: parity is known by then, and no timing depends on this.
     """
 
     def __init__(self, shared: Run) -> None:
@@ -25,10 +25,10 @@ class RooflineFinder(Stage):
         shared.when_trained.append(self.find)
 
     def find(self, groups: RunningGroups, built: Mapping[str, Sequence[Built]]) -> None:
-        """Ask those of these groups that are needed, one after the other, while the others sleep.
+        """Ask the needed groups, one after the other, while the others sleep.
 
-        Where not all groups live at a time, the reference's come first, since its answer says which
-        shapes to multiply.
+        If not all groups live at the same time, the reference's comes first, since its answer says
+        which shapes to multiply.
         """
         reference = self.shared.plan.reference
         for name in groups:
@@ -45,7 +45,7 @@ class RooflineFinder(Stage):
             self.shared.ledger.set_for_later_records(name, found={NAME: self._known})
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
-        """Do nothing more: it was done in the parity launch."""
+        """Do nothing: the parity launch has done this stage's work."""
         return names
 
     def _count_flops(self, groups: RunningGroups, name: str) -> None:

@@ -34,7 +34,7 @@ def find_warnings(rows: pd.DataFrame) -> Warnings:
 def _mkl_may_hold_back(rows: pd.DataFrame) -> bool:
     """Whether PyTorch multiplied with MKL as it is installed, on a CPU that Intel did not make.
 
-    In 16 bits it multiplies with oneDNN, which does not look at the maker.
+    In 16 bits it multiplies with oneDNN, which does not check the maker.
     """
     columns = {"device": "cpu", "blas": "stock", "precision": "fp32"}
     if any(set(rows[column]) != {value} for column, value in columns.items()):

@@ -1,4 +1,4 @@
-"""The figure of one comparison on several machines: who is faster where."""
+"""The figure of one comparison on several machines: which backend is faster on which."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

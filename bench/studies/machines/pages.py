@@ -49,7 +49,7 @@ def machines_page(groups: Sequence[SameComparison], hosts: HostSpread) -> list[B
 
 
 def title_of(same: SameComparison) -> str:
-    """What was compared: the model, the ranks, and what is not as usual."""
+    """What was compared: the model, the ranks, and the unusual settings."""
     rows = next(iter(same.machines.values())).rows
     columns = ("model", "size", "layers", "published_layers")
     return make_title(rows, model_label(*(rows[column].iloc[0] for column in columns)))

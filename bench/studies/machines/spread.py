@@ -29,7 +29,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class BackendOnMachines:
-    """A backend's speed-up over another one on each machine; no spread unless two kinds have intervals."""
+    """A backend's speed-up over another on each machine; no spread unless two kinds have intervals."""
 
     backend: str
     base: str
@@ -78,7 +78,7 @@ def spread_of(logs: Floats, variances: Floats) -> Spread:
 
     Args:
         logs: of each kind's speed-up, shape (kinds,).
-        variances: the squared standard error of each, in which the spread of its hosts is.
+        variances: the squared standard error of each, which includes the spread of its hosts.
     """
     variances = np.maximum(variances, SMALLEST_VARIANCE)
     weights = 1 / (variances + variance_between(logs, variances))

@@ -20,7 +20,7 @@ class Method:
     """One backend of a comparison of methods."""
 
     summary: BackendSummary
-    changes: Mapping[str, str]  # by the choice, what it has otherwise than the reference: at least one thing
+    changes: Mapping[str, str]  # its values where its choices differ from the reference's: at least one
     memory_ratio: float | None  # of its peak to the reference's
     state_bytes: float | None  # of the optimizer, for each trained parameter
 
@@ -36,7 +36,7 @@ class MethodsStudy:
 
     base: BackendSummary  # the baseline
     state_bytes: float | None  # of its optimizer, for each trained parameter
-    methods: Sequence[Method]  # those that change one thing first, by what that is
+    methods: Sequence[Method]  # those with a single change first, ordered by that change
     # the names of the backends, the baseline among them, that no other beats in speed and memory at the same
     # time; from the fastest to the smallest
     front: Sequence[str]

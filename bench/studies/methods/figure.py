@@ -20,7 +20,7 @@ FARTHEST = 3.0  # times the baseline's speed or memory, or a part of it: the axi
 
 
 def write_methods_figures(comparisons: Sequence[ReportedComparison], folder: Path) -> list[Path]:
-    """Draw a figure as SVG for each comparison of methods of which any was measured; their paths."""
+    """Draw a figure as SVG for each comparison in which any method was measured; their paths."""
     paths = []
     for comparison in comparisons:
         study = find_methods(comparison)

@@ -1,4 +1,4 @@
-"""Which results a figure or table of many models is made of, and what of them stands together."""
+"""Chooses and groups the results for a figure or table of many models."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -87,10 +87,10 @@ def showable(
 ) -> tuple[list[ReportedComparison], list[str]]:
     """The comparisons whose numbers are results, and a sentence for each of the others.
 
-    Where no speeds are shown, those at largest batches are none: less memory means nothing there.
+    Without speeds, comparisons at largest batches are left out: less memory means nothing there.
 
     Raises:
-        UserError: none is left.
+        UserError: no comparison is left.
     """
     kept, left_out = [], []
     for comparison in comparisons:
@@ -99,7 +99,7 @@ def showable(
         elif {"ok", "untimed"} & {summary.status for summary in comparison.summaries} == {"untimed"}:
             reason = "nothing of it was timed"
         elif comparison.at_largest and not as_speedup:
-            reason = "each backend fills the memory with a batch of its own"
+            reason = "each backend fills the memory with another batch"
         else:
             kept.append(comparison)
             continue

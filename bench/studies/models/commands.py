@@ -27,7 +27,7 @@ from bench.study import list_figures
 
 FIGURE = """python -m bench.report figure RESULTS… --out FILE: draw the models of these results side by side.
 
-RESULTS are results files, or folders of them. Those of different machines get panels of their own. The
+RESULTS are results files, or folders of them. Different machines get separate panels. The
 ending of --out chooses the format: .svg, .pdf or .png. The caption is printed, for a paper's own.
 """
 
@@ -129,7 +129,7 @@ def figure_parser() -> argparse.ArgumentParser:
     kinds = ["speedup", "memory", *list_figures()]
     parser.add_argument("--of", choices=kinds, default="speedup", help="what to show")
     parser.add_argument("--width", default="3.3in", help="inches, 3.3in by default")
-    parser.add_argument("--title", help='in place of its own; "" for none')
+    parser.add_argument("--title", help='in place of the default title; "" for none')
     return parser
 
 

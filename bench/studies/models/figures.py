@@ -57,7 +57,7 @@ def model_chart(
     """The chart of these comparisons, and a sentence for each of them that cannot be shown.
 
     Args:
-        comparisons: a model each; those of different machines get panels of their own.
+        comparisons: a model each; different machines get separate panels.
         of: of `KINDS`, or a study's figure.
         backends: whose bars; the usual ones without any.
         width: in inches, of the drawing.
@@ -112,7 +112,7 @@ def _study_chart(
 
 
 def planned_figures(families: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[Planned]:
-    """The figures of a report, and what draws and writes each: `models-speedup.svg` and so on.
+    """The figures of a report, with the function that draws each: `models-speedup.svg` and so on.
 
     Every set of comparisons gets its own, numbered from the second on. What cannot be shown of one has none.
     Last is the trade-off of one comparison.
@@ -200,7 +200,7 @@ def _groups(
 
 
 def _name(comparison: ReportedComparison, group: Sequence[ReportedComparison]) -> str:
-    """The model, and what tells it from the others."""
+    """The model, and what distinguishes it from the others."""
     parts = comparison.workload_parts
     same = [other for other in group if other.label == comparison.label]
     words = [
@@ -238,7 +238,7 @@ def _best(comparison: ReportedComparison, find: Of) -> float | None:
 
 
 def _about(comparisons: Sequence[ReportedComparison], of: str, *, several: bool) -> str:
-    """What intervals leave out; the machine, unless headings name several; what all have in common."""
+    """What intervals leave out; the machine, unless headings name several; settings that all share."""
     speedups = [other.speedup for one in comparisons for other in one.others if other.speedup]
     notes = sorted({speedup.note for speedup in speedups if of == "speedup"} - {""})
     machine = [] if several else [f"Machine: {comparisons[0].panel}."]

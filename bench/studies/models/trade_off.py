@@ -10,7 +10,7 @@ from bench.report.figures import style
 from bench.report.figures.rows import ends_of
 from bench.statistics.summary import BackendSummary
 
-MOST = 8  # backends that markers tell apart
+MOST = 8  # backends that markers can distinguish
 
 CAPTION = (
     "Each point is a backend: up is faster, left needs less memory. Whiskers: 95 % interval of the speed-up. "

@@ -21,7 +21,7 @@ from bench.studies.scale.traffic import SHARDINGS, sent_in_a_step, traffic_of
 STUDY = "scale"  # of the comparisons whose collectives are read
 
 CONTROL_BYTES = 64
-"""Collectives of up to so many bytes carry flags and norms, which are no part of a sharding's volume."""
+"""Collectives of up to 64 bytes carry flags and norms, which are no part of a sharding's volume."""
 
 SHAPES = ("model", "micro_batch", "seq_len", "data.lengths", "attention", "precision")
 """Settings that decide a model's shapes, with all that begin with `model.`."""
@@ -42,7 +42,7 @@ class CheckedBytes:
 def check_bytes(results: Path) -> list[CheckedBytes]:
     """Compare everything that was counted on any machine; what two comparisons counted is one point.
 
-    UserError if a file is damaged, or a model's shapes cannot be had.
+    UserError if a file is damaged, or a model's shapes cannot be found.
     """
     facts: dict[tuple[str, ...], ModelFacts] = {}
     checked: dict[tuple[object, ...], CheckedBytes] = {}

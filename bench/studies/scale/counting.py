@@ -1,4 +1,4 @@
-"""`python -m bench.studies.scale.counting`: what a model's shapes say of it, without computing anything.
+"""`python -m bench.studies.scale.counting`: facts from a model's shapes, without computing anything.
 
 A WorkerSpec in JSON comes on standard input, `ModelFacts` in JSON go to standard output. The model is made of
 shapes alone (torch's FakeTensorMode), so that a model of any size takes next to no memory.
@@ -43,8 +43,8 @@ def find_facts(spec: WorkerSpec) -> ModelFacts:
 def _count_somehow(spec: WorkerSpec) -> ModelFacts:
     """The facts, though some models cannot be counted as they are.
 
-    Shapes have no numbers, and some models look at numbers. BART draws one in training, to leave out a
-    layer: it is counted as in evaluation, where what dropout would keep is missing. DeBERTa looks at the
+    Fake tensors have shapes but no values, and some models read values. BART draws a number in training, to
+    leave out a layer: it is counted as in evaluation, so what dropout keeps is missing. DeBERTa reads the
     labels: it is counted with the sum of its outputs as loss.
     """
     for training, labelled in ((True, True), (False, True), (True, False)):
@@ -71,7 +71,7 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
     layers = find_layers(model)
     counter = FlopCounterMode(display=False)
     saved = _Saved(model)
-    ready: list[tuple[int, int]] = []  # elements of the gradients that are there, and FLOPs done by then
+    ready: list[tuple[int, int]] = []  # elements of the gradients that are ready, and FLOPs done by then
 
     def note_ready(parameter: torch.Tensor) -> None:
         elements = (ready[-1][0] if ready else 0) + parameter.numel()
@@ -118,7 +118,7 @@ class _Saved:
         self._seen = {
             parameter.untyped_storage()._cdata for parameter in [*model.parameters(), *model.buffers()]
         }
-        self._kept: list[torch.UntypedStorage] = []  # else another storage may get the same address
+        self._kept: list[torch.UntypedStorage] = []  # so that no other storage gets the same address
         self.total = 0
         self._before_layers: int | None = None
         self.in_layers = 0
@@ -146,7 +146,7 @@ def main() -> None:
     """Read, count, answer."""
     spec = msgspec.json.decode(sys.stdin.buffer.read(), type=WorkerSpec)
     facts = msgspec.json.encode(find_facts(spec))
-    sys.stdout.write("\n" + facts.decode() + "\n")  # a line of its own, whatever libraries have printed
+    sys.stdout.write("\n" + facts.decode() + "\n")  # a separate line, whatever libraries have printed
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Numbers with what they may be, carried through every formula as draws."""
+"""Numbers with their uncertainty, carried through every formula as draws."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Draws = Floats
 """Shape (draws, 1), to be combined with world sizes of shape (world sizes,). The first draw is the best
 guess."""
 
-QUANTILE = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
+QUANTILE = 1.959964  # standard deviations around the mean that hold 95 % of a normal distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Estimate:
 
 
 class Dice:
-    """Draws figures, each of its own accord and twice if asked twice; a single draw is the best guess."""
+    """Draws figures independently of each other, a new one per request; a single draw is the best guess."""
 
     def __init__(self, draws: int = 1, seed: int = 0) -> None:
         self._draws = draws

@@ -1,4 +1,4 @@
-"""Asks a process with torch what a model's shapes say of it."""
+"""Derives facts from a model's shapes, in a process with torch."""
 
 import dataclasses
 import os
@@ -30,7 +30,7 @@ def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tup
     plan = resolve(config, "facts", gpus=[], cores=[(0,)])
     (backend,) = plan.backends.values()
     spec = backend.spec
-    if spec.precision.name == "fp16":  # as large; some models look into fp16 activations for overflows
+    if spec.precision.name == "fp16":  # as large; some models check fp16 activations for overflows
         spec = dataclasses.replace(spec, precision=Precision.named("bf16"))
     counted = subprocess.run(
         [backend.installed.interpreter, "-m", COUNTER],

@@ -1,4 +1,4 @@
-"""The figure of a prediction, hollow and dashed, so that nobody takes it for measured."""
+"""The figure of a prediction, hollow and dashed, so that it does not look measured."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from bench.report.figures.style import FAINT, INK, WIDTH, mark_entry, titled_fig
 from bench.studies.scale.predict import WORLD_SIZES, Point, Prediction
 
 # Marker, its size in points, colour of Okabe and Ito's palette, dashes and gaps. Sizes differ so that hollow
-# ones at the same place are all seen; lines are told apart without colour, and none is solid.
+# ones at the same place are all seen; lines differ without colour, too, and none is solid.
 _LOOKS: dict[str, tuple[str, float, str, tuple[float, ...]]] = {
     "ddp": ("o", 5.6, "#0072B2", (6.0, 2.0)),
     "zero1": ("^", 5.2, "#D55E00", (3.2, 1.6)),

@@ -1,4 +1,4 @@
-"""What a rank holds on many ranks, but for activations: counted."""
+"""The memory of a rank in a run on many, counted, without activations."""
 
 from bench.config.choices import DEEPSPEED, DIVIDED
 from bench.results.prediction import FP32_BYTES, predict
@@ -22,7 +22,7 @@ def predict_memory(
 
 
 def bucket_bytes(sharding: str, *, parameters: int, trainable: int, ranks: int, on_cuda: bool) -> float:
-    """What is held to be sent, or was received.
+    """Memory of buffers for sending and receiving.
 
     DDP keeps every gradient a second time, in its buckets (without gradient_as_bucket_view, its default).
     DeepSpeed keeps a bucket, two of them where it sends one while it fills the other, and this rank's part

@@ -1,19 +1,19 @@
-"""What a model's shapes say of it."""
+"""Facts that follow from a model's shapes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyGradients:
-    """How far a backward pass has come when so many gradients are there."""
+    """How far a backward pass has come when the gradients of this number of elements are ready."""
 
-    elements: int  # of all gradients that are there by then
+    elements: int  # of all gradients that are ready by then
     share: float  # of the backward pass's FLOPs that are done
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """What a model's shapes alone say of one micro-batch on one rank: counted, not measured."""
+    """Facts of one micro-batch on one rank from a model's shapes alone: counted, not measured."""
 
     parameters: int  # of the model, tied ones once
     tensors: tuple[int, ...]  # elements of each tensor that is trained, in the model's order
@@ -23,7 +23,7 @@ class ModelFacts:
     backward_flops: int  # of the same
     activation_bytes: int  # of everything that the forward pass keeps for the backward pass
     layer_activation_bytes: int  # of it, what the repeated layers keep
-    ready: tuple[ReadyGradients, ...]  # as gradients come, the first ones first
+    ready: tuple[ReadyGradients, ...]  # in the order in which gradients become ready
 
     @property
     def trainable(self) -> int:

@@ -1,4 +1,4 @@
-"""The page about a prediction: what it says, how far its bytes were checked, and what it does not say."""
+"""The page about a prediction: its results, how far its bytes were checked, and its limits."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ LIMITS: Sequence[str] = (
     "No congestion, stragglers, failures, checkpoints, input pipeline, pipeline or tensor parallelism. The "
     "range has none of that in it, nor what a library does on the host.",
 )
-"""What the prediction supposes, and what it says nothing of."""
+"""What the prediction assumes, and what it leaves out."""
 
 ABOUT_FIGURE = "Samples/s of a rank over those of a rank alone; shaded: 95 % of what the figures allow."
 
@@ -83,7 +83,7 @@ def shown_table(prediction: Prediction) -> Table:
 
 
 def answer_in_words(prediction: Prediction) -> str:
-    """What DDP keeps of a rank's speed, and how fast ZeRO-1 is beside it."""
+    """DDP's efficiency, and ZeRO-1's speed over DDP's."""
     of_ddp = {point.ranks: point for point in prediction.lines["ddp"]}
     kept = [f"{_per_cent(of_ddp[ranks].efficiency)} on {ranks:,} ranks" for ranks in SHOWN[1:]]
     ratios = [point for point in prediction.lines["zero1"] if point.ranks > 1]
@@ -96,7 +96,7 @@ def answer_in_words(prediction: Prediction) -> str:
 
 
 def bytes_in_words(checked: Sequence[CheckedBytes]) -> str:
-    """How many predicted bytes are those that were counted, and which are not."""
+    """How many predictions of bytes equal the counts, and which do not."""
     if not checked:
         return "bytes that a rank sends: none were counted on any machine of the results"
     wrong = [point for point in checked if point.predicted != point.counted]
@@ -148,7 +148,7 @@ def _times(ratio: Estimate) -> str:
 
 
 def _written(figure: Estimate, decimals: int, unit: str = "", factor: float = 1) -> str:
-    """`93 % [92–95]`, or the number alone where its range is nothing."""
+    """`93 % [92–95]`, or the number alone where its range is empty."""
     ends = (figure.value, figure.low, figure.high)
     value, low, high = (f"{factor * end:,.{decimals}f}" for end in ends)
     return f"{value}{unit} [{low}–{high}]" if figure.low < figure.high else f"{value}{unit}"

@@ -19,7 +19,7 @@ from bench.studies.scale.steps import Parts, predict_step
 from bench.studies.scale.topology import DeviceKind, Topology
 from bench.studies.scale.traffic import traffic_of
 
-BASE = "ddp"  # that others are compared with
+BASE = "ddp"  # the sharding that others are compared with
 SHARDINGS = (BASE, "zero1", "zero2", "zero3", "fsdp2")  # what is predicted: libraries' own shardings
 WORLD_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 DRAWS, SEED = 256, 1  # the draws that ranges are made from; the same call gives the same
@@ -69,7 +69,7 @@ def predict(config: Config, facts: ModelFacts, topology: Topology) -> Prediction
     rates = {}
     exposed = {}
     for sharding in SHARDINGS:
-        # Equal draws for all: what makes a device faster makes it faster under every sharding.
+        # The same draws for all: a faster device is faster under every sharding.
         dice = Dice(DRAWS, SEED)
         network = LinkedNodes(topology, dice)
         parts = _parts(facts, device, precision, dice, grad_accum=config.grad_accum)
@@ -149,12 +149,12 @@ def _parts(facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *,
 
 
 def precisions_of(device: DeviceKind) -> list[str]:
-    """The precisions in which it is known what a device reaches, the usual one first."""
+    """The precisions in which a device's achieved rate is known, the usual one first."""
     return [precision for precision in SIXTEEN_BITS if precision in device.peak_flops_per_s]
 
 
 def _ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:
-    """Shares of all gradients, and of the backward pass's FLOPs that are done when these are there."""
+    """Shares of all gradients, and of the backward pass's FLOPs that are done when these are ready."""
     elements = np.array([0, *(point.elements for point in facts.ready)], dtype=float) / facts.trainable
     shares = np.array([0, *(point.share for point in facts.ready)], dtype=float)
     return elements, np.minimum(shares, 1.0)

@@ -1,4 +1,4 @@
-"""The seconds of a step on many ranks: when what it sends has arrived, and what is computed meanwhile.
+"""The seconds of a step on many ranks: when collectives have arrived, and what is computed meanwhile.
 
 The link carries one collective after the other, each as soon as it is asked for and the link is free, so that
 a pass is over after the longest path through it: sums and maxima, for all draws and world sizes at a time.
@@ -19,8 +19,8 @@ from bench.studies.scale.traffic import AFTER_BACKWARD, AFTER_UPDATE, BACKWARD, 
 Call = tuple[float, Floats]  # the share of a pass at which a collective is sent or needed, and its seconds
 
 _FIRST, _GRADIENTS, _LAYER = range(3)
-"""What happens in a pass, in the order of what happens at the same moment: the first weights are asked for,
-gradients are sent, a layer begins and the next one's weights are asked for."""
+"""The events of a pass, in the order in which simultaneous ones happen: the first weights are asked for,
+gradients are sent, a layer begins and the next layer's weights are asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,8 @@ class Parts:
     """What a rank computes in a step; seconds of shape (draws, 1).
 
     Attributes:
-        elements_ready, share_ready: at these shares of the backward pass so large shares of all gradients are
-            there; both rise from 0 to 1.
+        elements_ready, share_ready: shares of all gradients that are ready, and the shares of the backward
+            pass at which they are; both rise from 0 to 1.
     """
 
     forward: Draws  # of one micro-batch
@@ -93,11 +93,11 @@ def predict_step(
 
 
 def _exposed(computed: Floats, gathers: Sequence[Call], gradients: Sequence[Call]) -> Floats:
-    """How much longer a pass takes by what is sent along with it, until the last has arrived.
+    """How much longer a pass takes because of its collectives, until the last has arrived.
 
     Weights are gathered one layer ahead: when the computing of a layer begins, the next one's are asked for,
-    and that layer waits for them. The first of a pass have nothing to hide behind. Gradients are sent when
-    they are there, before weights that are asked for at the same moment (as FSDP2 does it: `post_backward` of
+    and that layer waits for them. A pass's first weights have nothing to hide behind. Gradients are sent when
+    they are ready, before weights that are asked for at the same moment (as in FSDP2: `post_backward` of
     a layer comes before `pre_backward` of the next). `computed` are the seconds of the pass if nothing were
     sent.
     """

@@ -28,8 +28,8 @@ DEEPSPEED_BUCKET = 500_000_000
 """Elements that DeepSpeed sends at once, by default; conf/ limits them to the model's."""
 
 MAX_LIVE = 1_000_000_000
-"""Parameters that DeepSpeed's stage 3 keeps gathered by default (stage3_max_live_parameters): of a smaller
-model the backward pass finds all weights as the forward pass left them."""
+"""Parameters that DeepSpeed's stage 3 keeps gathered by default (stage3_max_live_parameters): in a smaller
+model all weights are still gathered when the backward pass begins."""
 
 MAX_PERSISTENT = 100_000
 """Elements of a tensor that DeepSpeed's stage 3 leaves whole on every rank by default
@@ -94,7 +94,7 @@ def _fsdp2(in_layers: int, beside: int, layers: int, *, gathered_bytes: int) -> 
 
 
 def in_buckets(elements: int, bucket: int) -> list[int]:
-    """Elements of each call, of which the last may have fewer."""
+    """Elements of each call; the last call may have fewer."""
     full, rest = divmod(elements, bucket)
     return [bucket] * full + ([rest] if rest else [])
 
@@ -117,8 +117,8 @@ def ddp_buckets(tensors: Sequence[int]) -> list[int]:
 def _deepspeed(sharding: str, parameters: int, ranks: int) -> list[Traffic]:
     """Stages 1 and 2.
 
-    DeepSpeed 0.16.9 averages a bucket of gradients that belong to several ranks by one all-reduce, of which
-    each rank then keeps its part (stage_1_and_2.py, allreduce_and_scatter, by
+    DeepSpeed 0.16.9 averages a bucket of gradients that belong to several ranks by one all-reduce, and each
+    rank then keeps its part of the result (stage_1_and_2.py, allreduce_and_scatter, by
     use_multi_rank_bucket_allreduce, on by default), where the paper has a reduce-scatter, which sends half
     as much: 3 instead of 2.
     """

@@ -1,8 +1,8 @@
-"""The harness measured with itself: does it find what is there, and nothing else, and what does it cost?"""
+"""The harness, measured: does it find the differences that exist, and no others, and what does it cost?"""
 
 from bench.study import Study
 
 STUDY = Study(
-    answers="Does the harness find what is there, and nothing else, and what does it cost?",
+    answers="Does the harness find the differences that exist, and no others, and what does it cost?",
     command="make selftest",
 )

@@ -95,7 +95,7 @@ class BareLoop:
         self.pids = [int(line) for line in self._read_lines()]
 
     def train_block(self, steps: int) -> float:
-        """Train so many steps on every rank; the seconds of the slowest.
+        """Train `steps` steps on every rank; the seconds of the slowest.
 
         Until the next block the ranks are stopped, so that they take no time from the other side.
         """

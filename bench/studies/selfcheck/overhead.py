@@ -1,4 +1,4 @@
-"""`make overhead`: does training under the harness take longer than in a loop of one's own?
+"""`make overhead`: does training under the harness take longer than in the user's own loop?
 
 Alternates blocks of bare_loop.py, which imports nothing of the harness, with blocks of the `pytorch` backend:
 same cores, threads, ranks, allocator, model and batch size. The last line is the ratio of their seconds per
@@ -127,7 +127,7 @@ def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
 def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: int) -> list[dict[str, Any]]:
     """Start both sides, alternate their blocks, and end them; a row for each round.
 
-    A block has so many steps; with 0 they are found in this launch.
+    A block has `steps` steps; 0: their number is found in this launch.
     """
     measure, bar = config.measure, comparison.shared.bar
     where = f"launch {launch}/{measure.launches}"

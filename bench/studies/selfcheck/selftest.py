@@ -57,7 +57,7 @@ class KnownCase:
     comparisons: int  # how many are made
     # by how much of each step each backend is slowed; they are compared with `pytorch`
     slowed_by: dict[str, float]
-    measured_as_one: int = 1  # so many of the comparisons are measured as one and then split by launches
+    measured_as_one: int = 1  # comparisons that are measured as a single one and then split by launches
 
     def overrides(self) -> list[str]:
         """The Hydra overrides of such a comparison."""
@@ -121,7 +121,7 @@ def _run(overrides: Sequence[str], command: str) -> int:
 
 
 def describe_outcome(*, right: bool, made: int, wanted: int) -> str:
-    """Whether the harness is right as often as it must be, in a sentence; what is missing is no mistake."""
+    """Whether the harness is right often enough, in a sentence; missing comparisons are no mistakes."""
     if made < wanted:
         return f"The self-test is not complete: {made} of {wanted} comparisons are made."
     often = "as often as it must be" if right else "less often than it must be"

@@ -18,7 +18,7 @@ MADE = "made.json"  # lies there when all images do
 def make_images(folder: Path, count: int = IMAGES) -> None:
     """Make JPEG files, `train/` with a folder for each class, and `processor/`, which scales them.
 
-    What is there already stays.
+    Files that exist already are kept.
     """
     wanted = {"images": count, "width": WIDTH, "height": HEIGHT, "size": TRAINED_SIZE}
     finished = folder / MADE

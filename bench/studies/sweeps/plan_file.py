@@ -16,7 +16,7 @@ class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Comparisons of several models that share overrides."""
 
     name: str  # chooses the part on the command line (`parts=a,b`)
-    # each model, alone or with overrides of its own; one comparison for each
+    # each model, alone or with its own overrides; one comparison for each
     models: list[str] | dict[str, list[str]]
     overrides: list[str] = []  # of all of the part's comparisons
     # ids of the published claims that the comparisons test (bench/studies/claims/published.csv)

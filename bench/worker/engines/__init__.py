@@ -16,7 +16,7 @@ from bench.worker.workload import model as models
 class TorchEngine(ABC):
     """Makes a module run its way, by default PyTorch's, and proves afterwards that it did."""
 
-    library = "torch"  # that multiplies matrices; its rate is measured once
+    library = "torch"  # multiplies matrices; its rate is measured once
     options: Mapping[str, Any]  # `engine_options` of the backend
     model: torch.nn.Module  # that `wrap` was given
     threads: int | None  # as `wrap` was asked; those of torch were set when the process started
@@ -32,7 +32,7 @@ class TorchEngine(ABC):
         return model
 
     def enable_own_profile(self) -> None:
-        """Before `wrap`: keep a profile of every kernel from now on, or name them all for torch's."""
+        """Called before `wrap`: profile every kernel from now on, or name all for torch's profiler."""
         return
 
     def own_profile(self) -> tuple[Sequence[dict[str, Any]], int]:
@@ -51,7 +51,7 @@ class TorchEngine(ABC):
         return None
 
     def switch_off_dropout(self, model: torch.nn.Module) -> None:
-        """In a model that has been trained with it, as this engine runs it."""
+        """Switch off dropout in a trained model, as this engine runs it."""
         models.silence(model)
 
 
@@ -62,7 +62,7 @@ def load(name: str, options: Mapping[str, Any]) -> ModuleType:
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> TorchEngine:
-    """The engine called `name` with its options, some of which it reads from this process's environment."""
+    """The engine called `name` with its options; it reads some of them from this process's environment."""
     engine: TorchEngine = load(name, options or {}).Engine()
     engine.options = dict(options or {})
     return engine

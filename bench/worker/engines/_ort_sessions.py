@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime as they are asked for: where they run, and on how many threads."""
+"""ONNX Runtime sessions that run where configured, and on the configured number of threads."""
 
 import subprocess
 import sys
@@ -18,9 +18,9 @@ DEVICE_AND_ALLOCATOR = ("device_id", "gpu_external_alloc", "gpu_external_free", 
 
 
 class CheckedSession(onnxruntime.InferenceSession):
-    """A session where it was asked to run, or else `fallback` with the library that is missing.
+    """A session on the requested device, or else `fallback` with the name of the missing library.
 
-    ONNX Runtime itself goes on with the CPU, and only logs why.
+    ONNX Runtime itself would go on with the CPU, and only log why.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ def find_missing_library() -> str:
     library = Path(_pybind_state.__file__).with_name(CUDA_LIBRARY)
     if not library.exists():
         return f"the installed package has no {library.name}; install onnxruntime-training"
-    # In a process of its own, which a library may end.
+    # In a separate process, since loading a broken library may end it.
     program = "import ctypes, sys, onnxruntime; ctypes.CDLL(sys.argv[1])"
     command = [sys.executable, "-c", program, str(library)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

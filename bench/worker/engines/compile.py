@@ -10,7 +10,7 @@ from bench.errors import LaunchFailed
 from bench.worker.engines import TorchEngine
 
 LOSS_FUNCTION = "CompiledFunctionBackward"
-"""The autograd node through which every loss that a compiled graph computed goes."""
+"""The autograd node of every loss that a compiled graph computed."""
 
 
 class Engine(TorchEngine):
@@ -26,7 +26,7 @@ class Engine(TorchEngine):
         torch._inductor.config.cpp.enable_kernel_profile = True
 
     def proof(self, loss_function: str) -> dict[str, Any]:
-        """Graphs, what broke them apart to run eagerly between them, and how long the compiler took."""
+        """Graphs, the graph breaks between them, which run eagerly, and the compiler's time."""
         counters = torch._dynamo.utils.counters
         graphs = int(counters["stats"]["unique_graphs"])
         if not graphs or loss_function != LOSS_FUNCTION:
@@ -45,7 +45,7 @@ class Engine(TorchEngine):
             "compile_seconds": float(
                 sum(times.get("_compile.compile_inner", times.get("entire_frame_compile", [])))
             ),
-            # Off, unless somebody else did; a mode has them while it compiles, which is not seen here.
+            # Off unless set elsewhere; a `mode` sets them only while it compiles, which is not seen here.
             "cuda_graphs": bool(torch._inductor.config.triton.cudagraphs)
             or ("mode" in self.options and next(self.model.parameters()).is_cuda),
         }

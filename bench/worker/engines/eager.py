@@ -10,7 +10,7 @@ class Engine(TorchEngine):
     """Leaves the module as it is."""
 
     def proof(self, loss_function: str) -> dict[str, Any]:
-        """The loss must come out of torch's own autograd, and layers be checkpointed just if they should."""
+        """The loss must come out of torch's own autograd; layers are checkpointed exactly if configured."""
         if "ORTModule" in loss_function or "CompiledFunction" in loss_function:
             raise LaunchFailed("invalid", f"eager ran through {loss_function}")
         checkpointed = [

@@ -32,7 +32,7 @@ from bench.worker.engines._ort_sessions import check_every_session, set_session_
 SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
 
 LOSS_FUNCTION = "_ORTModuleFunctionBackward"
-"""The autograd node through which every loss that ONNX Runtime computed goes."""
+"""The autograd node of every loss that ONNX Runtime computed."""
 
 EXPORT_MODEL = GraphTransitionManager._export_model
 
@@ -59,8 +59,8 @@ class Engine(TorchEngine):
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
         """The ORTModule; nothing is exported before its first forward.
 
-        With `checkpointing` ONNX Runtime recomputes, as ORTMODULE_MEMORY_OPT_LEVEL says: a checkpoint of
-        PyTorch's is traced through and keeps every activation, so that the model's own is switched off.
+        With `checkpointing` ONNX Runtime recomputes, by ORTMODULE_MEMORY_OPT_LEVEL: PyTorch's checkpointing
+        would be traced through and keep every activation, so the model's own is switched off.
         """
         check_every_session()
         patch_missing_loss_hooks()
@@ -87,7 +87,7 @@ class Engine(TorchEngine):
         self.profiled = True
 
     def own_profile(self) -> tuple[Sequence[dict[str, Any]], int]:
-        """The events of the session's own profile, which ends."""
+        """End the session's own profile, and return its events."""
         manager = self.module._torch_module._execution_manager(True)
         session = manager._execution_agent._inference_session
         beginning = session.get_profiling_start_time_ns()
@@ -117,7 +117,7 @@ class Engine(TorchEngine):
             ),
             FROZEN: list(dict.fromkeys(self.frozen)),
             "options": _read_back_options(manager),
-            # What taking out padded values, and putting them back, adds to the graph.
+            # Nodes that remove padded values, and put them back.
             "sparsity_nodes": sum(kinds[name] for name in SPARSITY_NODES),
             "recompute_nodes": self._recompute_nodes(),
         }
@@ -125,7 +125,7 @@ class Engine(TorchEngine):
     def switch_off_dropout(self, model: torch.nn.Module) -> None:  # noqa: ARG002 - its graph has it
         """Make the session anew of the graph that was exported, with dropouts that keep everything.
 
-        A new export would look at the model as it is now, and not at what was timed.
+        A new export would trace the model as it is now, not the graph that was timed.
         """
         if self.checkpointing:
             raise LaunchFailed("unsupported", "a graph that recomputes is not made anew without dropout")
@@ -159,7 +159,7 @@ class Engine(TorchEngine):
     def status_of(self, error: Exception) -> str | None:
         """ORTModule raises its own exceptions for what it cannot export, differentiate or run."""
         if isinstance(error, ORTModuleFallbackException | torch.onnx.OnnxExporterError):
-            # A model's own IndexError, such as of an id without an embedding, is met in any export.
+            # A model's own IndexError, such as for an id without an embedding, is raised in any export.
             of_model = isinstance(error.__context__, IndexError)
             return (
                 None
@@ -184,7 +184,7 @@ def _raised_in(error: BaseException) -> str:
 
 
 def _read_back_options(manager: Any) -> dict[str, int]:
-    """What ONNX Runtime says of its options; `fallback` if one is not what was asked for."""
+    """The options that ONNX Runtime reports; `fallback` if one is not as configured."""
     options = {
         name: int(getattr(manager._runtime_options, option.read_back))
         for name, option in ENGINE_OPTIONS["ortmodule"].items()

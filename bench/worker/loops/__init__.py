@@ -1,7 +1,7 @@
-"""Training loops as users have them, one module each, in place of the harness's own bare loop.
+"""Training loops of libraries that users use, one module each, in place of the harness's bare loop.
 
-A module's class `Loop` does what a sharding does (`bench.worker.sharding.Sharding`), and is made as one: it
-wraps the module, makes a step and proves what ran. All of these loops train by DDP; `SHARDINGS_OF_LOOPS` of
+A module's class `Loop` has the interface of a sharding (`bench.worker.sharding.Sharding`): it wraps the
+module, makes a step and proves what ran. All of these loops train by DDP; `SHARDINGS_OF_LOOPS` of
 `bench/config/choices.py` says which have DeepSpeed, too.
 """
 
@@ -32,7 +32,7 @@ class WatchedLoop(sharding.Sharding):
             self.optimizer.register_step_pre_hook(self._watch)
 
     def _watch(self, *_: Any) -> None:
-        """Look at the gradients, if somebody wants to know them; whatever the loop did is done by then."""
+        """Record the gradients' norm if it is wanted, after all that the loop does to the gradients."""
         if self.watches_gradient:
             self.gradient_norm = float(norm_of_gradients(self.model))
         if self.gradient_reader is not None:

@@ -13,7 +13,7 @@ from bench.worker.sharding import Batch, mean_of
 
 
 class Loop(WatchedLoop):
-    """The batches lie ready, as for the bare loop: a loader is what `data=hf` measures."""
+    """Batches are made beforehand, as for the bare loop: `data=hf` measures loaders."""
 
     def __init__(self, module: torch.nn.Module, spec: WorkerSpec, device: torch.device) -> None:
         super().__init__(module, spec)

@@ -27,8 +27,8 @@ class Loop(trainer.Loop):
     ) -> trainer.KeepsLosses:
         """ORTTrainer, which wraps the model by itself: it gets the one that the engine has wrapped.
 
-        On every rank but a machine's first it asks for a CUDA device, whatever it trains on: on a CPU all
-        ranks call themselves the first, which changes nothing else but what is logged.
+        On every rank but a machine's first ORTTrainer asks for a CUDA device, even in training on a CPU:
+        there all ranks call themselves the first, which changes only what is logged.
         """
         stand_in_for_torch_ort(module)
         made = ORTTrainingArguments(**arguments)
@@ -40,8 +40,8 @@ class Loop(trainer.Loop):
 def stand_in_for_torch_ort(module: torch.nn.Module) -> None:
     """Let `from torch_ort import ORTModule` find a class that makes this module of everything.
 
-    The package hands on ONNX Runtime's ORTModule and nothing else that ORTTrainer uses, but brings the GPU
-    build along. The engine's module has its threads held, and proves what ran.
+    ORTTrainer uses nothing of the package but ONNX Runtime's ORTModule, and the package would bring the GPU
+    build along. The engine's module limits its threads, and proves what ran.
     """
 
     class Ready(ORTModule):

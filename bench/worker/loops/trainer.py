@@ -17,11 +17,11 @@ from bench.worker import load_choice
 from bench.worker.loops import WatchedLoop
 from bench.worker.sharding import Batch, mean_of
 
-ENDLESS = 10**9  # optimizer steps of a training that nobody lets come to its end
+ENDLESS = 10**9  # optimizer steps of a training that is always ended from outside
 
 NOTHING_CLIPPED = 1e9
-"""A gradient's norm that none has. By default Trainer computes the norm at every step and clips at 1;
-ORTTrainer of optimum 1.25.3 crashes where it is told not to (`grad_norm` is unbound)."""
+"""A norm that no gradient reaches. By default Trainer computes the norm at every step and clips at 1;
+ORTTrainer of optimum 1.25.3 crashes if clipping is switched off (`grad_norm` is unbound)."""
 
 
 class Handed(IterableDataset[Batch]):
@@ -80,7 +80,7 @@ class Loop(WatchedLoop):
     DeepSpeed is switched on as Trainer's users do it: by a configuration in its arguments. Trainer then makes
     DeepSpeed's engine, and calls it.
 
-    What else Trainer does by default it does here, too: it looks for losses that are not finite, computes the
+    What else Trainer does by default it does here, too: it checks that losses are finite, computes the
     gradient's norm, counts FLOPs, calls its callbacks, steps a schedule.
     """
 
@@ -142,7 +142,7 @@ class Loop(WatchedLoop):
         return engine, engine.optimizer
 
     def _watch_engine(self) -> None:
-        """Look at the gradients around the engine's step, which Trainer takes with the last micro-batch."""
+        """Record the gradients around the engine's step, which Trainer takes with the last micro-batch."""
         take_step = self.zero.engine.step
 
         def step(*args: Any, **kwargs: Any) -> None:
@@ -166,7 +166,7 @@ class Loop(WatchedLoop):
             torch.cuda.set_device(self.device)  # CUDA does so, too
         try:
             self.trainer.train()
-        except BaseException as error:  # handed to whoever waits for the step
+        except BaseException as error:  # handed to the thread that waits for the step
             self.ended.put(error)
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:

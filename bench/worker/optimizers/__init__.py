@@ -112,7 +112,7 @@ def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
 
 
 def _held(value: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The plain tensors of which a tensor is made: this rank's part of it, or its codes and their scales."""
+    """The plain tensors inside a tensor: this rank's part of it, or its codes and their scales."""
     if hasattr(value, "__tensor_flatten__"):
         parts = (getattr(value, name) for name in value.__tensor_flatten__()[0])
         for part in parts:

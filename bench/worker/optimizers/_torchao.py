@@ -1,4 +1,4 @@
-"""Where torchao has its optimizers: in a prototype until 0.9, which is the last for torch 2.6."""
+"""The module of torchao's optimizers: a prototype until 0.9, the last version for torch 2.6."""
 
 from importlib import import_module
 

@@ -13,7 +13,7 @@ LONGEST_REASON = 150  # characters of an error of the user's code in a sentence,
 
 
 def status_of(error: Exception) -> str | None:
-    """The status that an error means under every engine; None if only the engine can tell."""
+    """The status that an error means under every engine; None if it depends on the engine."""
     if isinstance(error, LaunchFailed):
         return error.status
     if isinstance(error, UserError):
@@ -26,14 +26,14 @@ _BEFORE_REASON = re.compile(
     r".*/onnxruntime_src/.*?(?:\[ONNXRuntimeError\] : \d+ : |(?=\S+ \S+ \S+ was false\.\s*$)|was false\. )",
     re.DOTALL,
 )
-"""A source file of ONNX Runtime's and a C++ signature: they stand before the reason and are longer.
+"""A source file of ONNX Runtime and a C++ signature: they precede the reason and are longer than it.
 
-Some conditions have no reason; then the condition stays.
+If a failed condition comes without a reason, the condition stays.
 """
 
 
 LOST_REDUCTION = "Expected to have finished reduction in the prior iteration"
-"""How DistributedDataParallel says it; its advice is a setting of its own."""
+"""DistributedDataParallel's words for it; the advice it adds is a setting of DDP, not of ours."""
 
 
 def in_a_line(error: Exception) -> str:

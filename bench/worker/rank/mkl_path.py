@@ -1,6 +1,6 @@
 """Which path MKL takes in this process, and the proof that device.blas=full was obeyed; on a CPU only.
 
-With device.blas=full the library of bench/setup/mkl_vendor.c is preloaded. That it is there is not enough:
+With device.blas=full the library of bench/setup/mkl_vendor.c is preloaded. Its presence is not enough:
 MKL is asked for the instructions that it really chose.
 """
 

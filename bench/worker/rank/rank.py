@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Rank:
-    """Answers the requests of `bench.launch.messages`; `TorchRank` adds those that torch is needed for.
+    """Answers the requests of `bench.launch.messages`; `TorchRank` adds those that need torch.
 
-    A request is answered by the method that is called like its tag, with the request's fields as arguments.
+    The method named like a request's tag answers it, with the request's fields as arguments.
     """
 
     training: "Training"
@@ -93,7 +93,7 @@ class Rank:
     def block(self, steps: int, untimed: int = 0, times: int = 1) -> messages.BlockTimed:
         """Time `steps` optimizer steps between two synchronisations, after some that are not timed.
 
-        Nothing else is inside, but for what a dataset's loader does at every step.
+        The timed part holds nothing else, except what a dataset's loader does at every step.
         """
         training = self.training
         first, ahead = training.steps(untimed), training.steps(steps)
@@ -189,7 +189,7 @@ def size_of(micro_batch: Mapping[str, Any]) -> tuple[int, int | None]:
 
 
 def enlarge(steps: Iterable[Any], times: int) -> list[Any]:
-    """The micro-batches of steps with every sample so many times, pinned: tensors of torch, for a GPU."""
+    """The micro-batches of steps with every sample repeated `times` times: pinned torch tensors."""
 
     def repeat(batch: Mapping[str, Any]) -> dict[str, Any]:
         return {name: one.repeat_interleave(times, dim=0).pin_memory() for name, one in batch.items()}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.worker.rank.training import Training
 
 PATIENCE = timedelta(hours=2)
-"""NCCL waits so long, not 10 minutes, for drivers that still compile. The coordinator ends what hangs."""
+"""NCCL's time limit, instead of 10 minutes: drivers may compile. The coordinator ends ranks that hang."""
 
 
 class TorchRank(Rank):
@@ -48,7 +48,7 @@ class TorchRank(Rank):
     def write_expected_tensors(
         self, steps: int, distinct: int = 0, batches: int = 0
     ) -> messages.ExpectedTensorsWritten:
-        """Train plain PyTorch in fp32 beside what is there; afterwards the batches begin anew."""
+        """Train plain PyTorch in fp32 beside the backend's model; afterwards the batches begin anew."""
         from bench.worker.state.gradients import write_expected
         from bench.worker.workload.choosing import choose_compared, choose_different
 
@@ -66,7 +66,7 @@ class TorchRank(Rank):
         return msgspec.structs.replace(written, batches=numbers, trained=trained)
 
     def parity(self, steps: int, compared: bool = False) -> messages.ParityTrained:
-        """Take `steps` steps, untimed, and compare what they leave with what is expected, if that is there.
+        """Take `steps` steps, untimed, and compare what they leave with the expected tensors, if any.
 
         Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
         overflow at different scales, since they round differently, and train alike once they do not.
@@ -80,7 +80,7 @@ class TorchRank(Rank):
         losses, norms, ends = [], [], [self.clock()]
         for number, batch in enumerate(self.training.steps(steps), start=1):
             sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
-            # What fails in the first one, such as an export, has no batch that it is due to.
+            # A failure in the first step, such as of an export, is not due to its batch.
             with nullcontext() if number == 1 else self.naming_failure(f"step {number}"):
                 losses.append(self.training.step_until_applied(batch).item())
             norms.append(sharding.gradient_norm)

@@ -151,8 +151,8 @@ class Training:
     def room_for_losses(self, steps: int) -> torch.Tensor:
         """Where the losses of `steps` steps go, shape (steps,), on the device.
 
-        Kept as tensors of their own, they would settle in the gaps between the large ones and make the heap
-        grow at the next step.
+        As separate tensors, the losses would fill gaps between the large tensors and make the heap grow at
+        the next step.
         """
         return torch.zeros(steps, device=self.device)
 

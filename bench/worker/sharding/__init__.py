@@ -17,8 +17,8 @@ ReadGradients = Callable[[Iterable[tuple[str, torch.Tensor]]], None]
 class Sharding(Protocol):
     """Runs one optimizer step over the micro-batches of this rank.
 
-    It is made of a module on its device with the initial weights, of the spec, and of the device, once
-    torch.distributed is initialised.
+    Made from a module with the initial weights on its device, the spec and the device, after
+    torch.distributed has been initialised.
 
     In fp16 the loss is multiplied by a scale before the backward pass and the gradient divided by it before
     the update. The rule is the same under every sharding: a step whose gradient, averaged over ranks and
@@ -46,9 +46,9 @@ class Sharding(Protocol):
         """Forward, backward and update; returns the mean loss of this rank, detached, on the device."""
 
     def compute_loss(self, batch: Batch) -> torch.Tensor:
-        """The loss of a micro-batch as in training, shape (), of which nothing else is kept.
+        """The loss of a micro-batch as in training, shape (); nothing else of the pass is kept.
 
-        Not by what averages gradients: it would wait for a backward pass.
+        Does not go through the wrapper that averages gradients: it would wait for a backward pass.
         """
         loss: torch.Tensor = self.model(**batch).loss
         return loss.detach().float()
@@ -66,7 +66,7 @@ class Sharding(Protocol):
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def weights(self) -> Iterable[tuple[str, torch.Tensor]]:
-        """The trained ones by name as the next step computes with them, whole, however they are sharded.
+        """The trained weights by name as the next step computes with them, whole, however they are sharded.
 
         All ranks have to go through all of them.
         """
@@ -82,7 +82,7 @@ def trained_by_name(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Par
 
 
 def trained(module: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """The parameters that an optimizer gets: not the frozen ones, of which there are many beside adapters."""
+    """The parameters that an optimizer gets: without the frozen ones, such as all but the adapters."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
 

@@ -1,7 +1,7 @@
-"""DeepSpeed ZeRO: each rank holds a part of what data parallelism would hold on every one.
+"""DeepSpeed ZeRO: each rank holds a part of what data parallelism would hold on every rank.
 
-Of the optimizer's states from stage 1 on, of the gradients from stage 2 on, of the weights in stage 3
-(Rajbhandari et al. 2019, arXiv:1910.02054). A module a stage, beside this one.
+The parts are of the optimizer's states from stage 1 on, also of the gradients from stage 2 on, and also of
+the weights in stage 3 (Rajbhandari et al. 2019, arXiv:1910.02054). Each stage has its own module here.
 """
 
 import math
@@ -63,8 +63,8 @@ class Sharding(sharding.Sharding):
         documents for its Trainer, if the model fills several buckets: a single one is sent after the last
         gradient, and a second buffer would lie idle. A CPU has no stream beside the one that computes.
 
-        Its buckets are no larger than the model: DeepSpeed sets 2 GB aside for one whatever the model's size,
-        which a limit of memory counts although most of it is never touched. Larger models have the default.
+        Buckets are no larger than the model: DeepSpeed allocates 2 GB for a bucket at any model size, which
+        a memory limit counts although most of it is never touched. Larger models have the default.
         """
         parameters = sum(parameter.numel() for parameter in trained(self.model))
         bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
@@ -100,7 +100,7 @@ class Sharding(sharding.Sharding):
         return batch
 
     def compute_loss(self, batch: Batch) -> torch.Tensor:
-        """Not by DeepSpeed's engine, which would count the micro-batch as one of a step."""
+        """The loss without DeepSpeed's engine, which would count the micro-batch as part of a step."""
         return super().compute_loss(self.inputs(batch))
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
@@ -112,7 +112,7 @@ class Sharding(sharding.Sharding):
             self.engine.backward(loss)
             last = self.engine.is_gradient_accumulation_boundary()
             if self.scaler is not None and last:
-                # Over all ranks, each of which has averaged its own part. Read on the host: fp16 must wait.
+                # Over all ranks, since each has averaged only its part. Read on the host: fp16 must wait.
                 self.zero.check_overflow()
             if self.gradient_reader is not None and last:
                 self.gradient_reader(self.gradients())
@@ -126,11 +126,11 @@ class Sharding(sharding.Sharding):
         return mean_of(losses)
 
     def take_step(self) -> None:
-        """DeepSpeed's step, which does nothing but for the last micro-batch."""
+        """DeepSpeed's step, which does nothing except for the last micro-batch."""
         self.engine.step()
 
     def gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """DeepSpeed gathers each from the ranks that hold its parts."""
+        """Let DeepSpeed gather each tensor from the ranks that hold its parts."""
         scale = self.loss_scale() or 1.0
         for name, parameter in trained_by_name(self.model):
             fragment = getattr(parameter, "_hp_mapping", None)

@@ -76,8 +76,8 @@ class Sharding(sharding.Sharding):
     def update(self) -> None:
         """The optimizer's step, or in fp16 none if a gradient overflowed; the next gradients begin anew.
 
-        All ranks skip alike, since the gradients they look at have been averaged. GradScaler reads on the
-        host whether one overflowed, once a step, unless the optimizer (torch's fused one) looks by itself:
+        All ranks skip alike, since the gradients they check have been averaged. GradScaler reads on the
+        host whether one overflowed, once a step, unless the optimizer (torch's fused one) checks by itself:
         that wait is a part of training in fp16. In other precisions nothing waits.
         """
         if self.scaler is None:
@@ -90,7 +90,7 @@ class Sharding(sharding.Sharding):
         self.updater.zero_grad(set_to_none=True)
 
     def norm(self) -> torch.Tensor:
-        """The gradient's, over all ranks."""
+        """The gradient's norm, over all ranks."""
         return sharding.norm_of_gradients(self.module)
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -98,7 +98,7 @@ class Sharding(sharding.Sharding):
         return tensor
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The model's own; FSDP2's are gathered one by one."""
+        """The model's own tensors; FSDP2's are gathered one by one."""
         return ((name, self.whole(one.detach())) for name, one in trained_by_name(self.model))
 
     def loss_scale(self) -> float | None:
@@ -106,7 +106,7 @@ class Sharding(sharding.Sharding):
         return None if self.scaler is None else self.scaler.get_scale()
 
     def skipped_steps(self) -> int | None:
-        """Counted on the device, so that counting waits for nothing within a block."""
+        """The number of skipped steps; it is counted on the device, so that a block does not wait for it."""
         return None if self.scaler is None else int(self._skipped.item())
 
     def proof(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Sharding(sharding.Sharding):
         return norm / self.scaler.get_scale() if math.isfinite(norm) else math.inf
 
     def without_sync(self) -> AbstractContextManager[None]:
-        """Within it gradients are added up on this rank alone."""
+        """While it is open, gradients are added up on this rank alone."""
         wrapped = isinstance(self.module, DistributedDataParallel)
         return self.module.no_sync() if wrapped else nullcontext()
 

@@ -1,7 +1,7 @@
 """torch's fully_shard (FSDP2): each rank holds its part of weights, gradients and states, as ZeRO stage 3.
 
-In 16 bits it casts by itself, as its users have it: a layer's weights are gathered in 16 bits and computed
-with, gradients are summed over the ranks in fp32, and what a rank holds is fp32.
+In 16 bits FSDP2 itself casts, which is how it is used: a layer's weights are gathered in 16 bits for the
+computation, gradients are summed over the ranks in fp32, and what a rank holds is fp32.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Sharding(ddp.Sharding):
     autocasts = False
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-        """Every layer is sharded by itself, with all that is in it, and what is left with the whole."""
+        """Every layer is sharded as a unit, and the remaining weights with the whole model."""
         if device.type == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
             raise LaunchFailed("unsupported", f"fully_shard of torch {torch.__version__} needs a CUDA device")
         dtype = SIXTEEN_BITS.get(self.precision)
@@ -34,7 +34,7 @@ class Sharding(ddp.Sharding):
         return fully_shard(module, mp_policy=policy)
 
     def norm(self) -> torch.Tensor:
-        """The gradient's, over all ranks."""
+        """The gradient's norm, over all ranks."""
         return self.whole(super().norm())
 
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -43,7 +43,7 @@ class Sharding(ddp.Sharding):
 
     @contextmanager
     def without_sync(self) -> Iterator[None]:
-        """Within it every rank keeps whole gradients of its own."""
+        """While it is open, every rank keeps its own whole gradients."""
         assert isinstance(self.module, FSDPModule)
         self.module.set_requires_gradient_sync(False)
         try:
@@ -80,7 +80,7 @@ class Sharding(ddp.Sharding):
 
 
 def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """The members of the outermost lists: T5's layers hold lists of their own, of parts of a layer."""
+    """The members of the outermost module lists: T5's layers hold inner lists, of parts of a layer."""
     for child in module.children():
         if isinstance(child, torch.nn.ModuleList):
             yield from child

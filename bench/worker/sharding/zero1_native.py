@@ -4,7 +4,7 @@ Weights and gradients have 16 bits, also where gradients are added up and averag
 copies of its part of the weights. Nothing is autocast: layer norms, softmax and the loss are computed in 16
 bits, too. DeepSpeed's own scaler scales the loss of fp16; 0.16.9 takes half of the gradient at the step at
 which it doubles the scale (see `_zero.Scaler`, which stands in for it elsewhere), 0.19.8 doubles it a step
-later than it is told to, and none goes below 1.
+later than configured, and none goes below 1.
 """
 
 import math
@@ -44,7 +44,7 @@ class Sharding(_zero.Sharding):
         return {self.precision: {"enabled": True, **_scaling(spec)}}
 
     def own_scaler(self, spec: WorkerSpec) -> None:
-        """None: DeepSpeed's scales."""
+        """None: DeepSpeed scales the loss."""
 
     def inputs(self, batch: Batch) -> Batch:
         """Pictures and sounds are cast, since nothing else does; transformers' Trainer casts them, too."""

@@ -20,7 +20,7 @@ class Sharding(_zero.Sharding):
         return parts
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """DeepSpeed gathers each from the ranks that hold its parts."""
+        """Let DeepSpeed gather each weight from the ranks that hold its parts."""
         for name, one in trained_by_name(self.model):
             with deepspeed.zero.GatheredParameters(one):
                 yield name, one.detach()
@@ -32,7 +32,7 @@ def gather_all(
     hierarchy: int = 0,
     quantize: bool = False,
 ) -> None:
-    """DeepSpeed's gather of several weights, as after each update, and a wait until all of them are there.
+    """DeepSpeed's gather of several weights, as after each update, and a wait until all have arrived.
 
     DeepSpeed 0.16.9 starts an all-gather for each weight and waits for the last one. NCCL does them in order;
     gloo has two threads, so that another may still be under way, and the next forward pass would compute with

@@ -13,7 +13,7 @@ from bench.worker.sharding import ddp, trained
 
 
 class Sharding(ddp.Sharding):
-    """Each rank updates whole parameters of its own and broadcasts them."""
+    """Each rank updates its own set of whole parameters and broadcasts them."""
 
     def updates(self, spec: WorkerSpec) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
         """The sharding optimizer, and ours within, which has this rank's parameters alone."""

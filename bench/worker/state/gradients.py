@@ -38,7 +38,7 @@ Array = npt.NDArray[np.float64]
 exhaust = deque[object](maxlen=0).extend  # goes through all of an iterable
 
 ROUNDING = torch.finfo(torch.float32).eps
-"""The relative distance of neighbouring fp32 numbers, by which the weights of the second time are off."""
+"""The relative distance of neighbouring fp32 numbers; the second run's weights are moved by this."""
 
 ORDER = 1e-5  # how far rounding may have a loss off if its samples change places, relative to it or to 1
 
@@ -52,7 +52,7 @@ weights without a gradient, which some optimizers let decay."""
 
 
 class NotComputed(Exception):
-    """Why some rank could not compute what is expected."""
+    """Why some rank could not compute the expected tensors."""
 
 
 class TensorReader:
@@ -110,8 +110,8 @@ def write_expected(
 ) -> ExpectedTensorsWritten:
     """Compute what some steps should leave, and how much of it is rounding; rank 0 writes it.
 
-    Where that is not possible, such as for want of memory for an optimizer's states, only the gradients and
-    buffers of the first step are computed.
+    If that is not possible, for example for lack of memory for an optimizer's states, only the gradients
+    and buffers of the first step are computed.
 
     The model is the reference's as published: eager attention, fp32, no engine, no sharding, no dropout. All
     ranks take part, each with its own micro-batches of each step.
@@ -243,7 +243,7 @@ def average(model: torch.nn.Module, device: torch.device) -> set[str]:
 
 
 def spread_over_ranks(tensor: torch.Tensor) -> float:
-    """How far the rank that is farthest from rank 0 has this tensor from rank 0's, as an L2 norm."""
+    """The largest L2 distance of any rank's copy of this tensor from rank 0's."""
     if torch.distributed.get_world_size() == 1:
         return 0.0
     difference = tensor.detach().clone(memory_format=torch.contiguous_format)
@@ -260,7 +260,7 @@ def _together(compute: Callable[[], object], device: torch.device) -> None:
     failure = ""
     try:
         compute()
-    # Such as too little memory; whatever is wrong with the model itself, its backends meet, too.
+    # Such as too little memory; errors of the model itself are raised by its backends, too.
     except Exception as error:
         failure = f"{type(error).__name__}: {error}".splitlines()[0]
     failed = torch.tensor(float(bool(failure)), device=device)
@@ -271,7 +271,7 @@ def _together(compute: Callable[[], object], device: torch.device) -> None:
 
 @contextmanager
 def fp32_products() -> Iterator[None]:
-    """Within it GPUs do not round the factors of matrix products to TF32."""
+    """While it is open, GPUs do not round the factors of matrix products to TF32."""
     switches = torch.backends.cuda.matmul, torch.backends.cudnn
     before = [switch.allow_tf32 for switch in switches]
     for switch in switches:

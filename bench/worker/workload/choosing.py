@@ -1,4 +1,4 @@
-"""Which of the micro-batches that are timed the parity launch looks at: all, or those that differ most."""
+"""Which of the micro-batches that are timed the parity launch compares: all, or those that differ most."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from bench.worker.sharding import Batch
 from bench.worker.workload.feeds import Feed
 
 CANDIDATES = 8
-"""The longest and the shortest of a large dataset are looked for among so many times as many."""
+"""The longest and the shortest of a large dataset are searched among 8 times as many as are compared."""
 
 MASK = "attention_mask"
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Feed(Protocol):
-    """A rank's micro-batches: one seed gives the same ones in the same order under every backend."""
+    """A rank's micro-batches: a seed gives the same ones in the same order under every backend."""
 
     padding_share: float | None  # padded positions / all positions; None where samples have no length
     distinct: int  # micro-batches, or those of the first epoch; a micro-batch's number counts from 0
@@ -37,7 +37,7 @@ class Feed(Protocol):
         """From now on cycle through the micro-batches of these numbers only."""
 
     def waited(self) -> float | None:
-        """Seconds that the last `steps` took to hand out; None if all of it was there beforehand."""
+        """Seconds that the last `steps` waited for batches; None if all were made beforehand."""
 
 
 class ReadyFeed(Feed):
@@ -57,23 +57,23 @@ class ReadyFeed(Feed):
         self._next = stream()
 
     def steps(self, count: int) -> list[list[Batch]]:
-        """All of them at once."""
+        """The micro-batches of all steps at once."""
         return [[next(self._next) for _ in range(self._grad_accum)] for _ in range(count)]
 
     def make(self, numbers: Sequence[int]) -> list[list[Batch]]:
-        """All of them at once, each in one part."""
+        """All these micro-batches at once, each in one part."""
         return [[batch] for batch in picked(self._stream(), numbers)]
 
     def repeat(self, numbers: Sequence[int]) -> None:
-        """Make them anew."""
+        """Make these micro-batches again, and cycle through them."""
         self._next = itertools.cycle(picked(self._stream(), numbers))
 
     def waited(self) -> None:
-        """Nobody waits for what is there."""
+        """Return None: nothing waits for batches that were made beforehand."""
 
 
 def picked(stream: Iterable[T], numbers: Sequence[int]) -> list[T]:
-    """What has these places in a stream, from 0."""
+    """The items of a stream at these places, counted from 0."""
     there = dict(zip(range(max(numbers) + 1), stream, strict=False))
     return [there[number] for number in numbers]
 
@@ -132,7 +132,7 @@ def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: 
 
 
 class InParts(Feed):
-    """The micro-batches of another feed, each divided into so many: every step has the same samples."""
+    """The micro-batches of another feed, each divided into `parts`: every step has the same samples."""
 
     def __init__(self, whole: Feed, parts: int) -> None:
         self.whole = whole
@@ -140,13 +140,13 @@ class InParts(Feed):
         self.distinct, self.padding_share = whole.distinct, whole.padding_share
 
     def steps(self, count: int) -> Iterable[list[Batch]]:
-        """What is there beforehand is divided beforehand, so that nothing is made inside a block."""
+        """Batches made beforehand are divided beforehand, so that a block makes none."""
         steps = self.whole.steps(count)
         divided = ([part for batch in step for part in divide(batch, self.parts)] for step in steps)
         return list(divided) if isinstance(steps, list) else divided
 
     def make(self, numbers: Sequence[int]) -> Iterable[list[Batch]]:
-        """Those of the other feed, divided."""
+        """The other feed's micro-batches, divided."""
         return (divide(batch, self.parts) for (batch,) in self.whole.make(numbers))
 
     def repeat(self, numbers: Sequence[int]) -> None:
@@ -154,11 +154,11 @@ class InParts(Feed):
         self.whole.repeat(numbers)
 
     def waited(self) -> float | None:
-        """What the other feed waited."""
+        """The seconds that the other feed waited."""
         return self.whole.waited()
 
 
 def divide(batch: Batch, parts: int) -> list[Batch]:
-    """The samples of a batch in so many batches of equal size, as views."""
+    """The samples of a batch in `parts` batches of equal size, as views."""
     pieces = {name: tensor.tensor_split(parts) for name, tensor in batch.items()}
     return [{name: piece[number] for name, piece in pieces.items()} for number in range(parts)]

@@ -1,7 +1,7 @@
 """`python -m bench.worker.workload.inspections MODULE FUNCTION PARENT_PID SPEC.json`: look at what is given.
 
-Before any launch, in a process of its own. It ends with status 2 after one sentence on stdout if the user has
-something to correct.
+It runs before any launch, in a separate process, and ends with status 2 after one sentence on stdout if the
+user has something to correct.
 """
 
 import json

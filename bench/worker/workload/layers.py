@@ -1,4 +1,4 @@
-"""Finds the layers of which a model has many, freezes what is not trained, and adds low-rank adapters."""
+"""Finds a model's repeated layers, freezes what is not trained, and adds low-rank adapters."""
 
 import functools
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from bench.errors import LaunchFailed, UserError
 def replace_forward(model: torch.nn.Module, forward: Callable[..., Any]) -> None:
     """Let a model run another forward, in place, under the old one's signature, where ORTModule reads names.
 
-    It becomes a bound method, since ORTModule exports a deep copy: a plain function would run the original's
-    weights.
+    The forward becomes a bound method, since ORTModule exports a deep copy: a plain function would use the
+    original's weights.
     """
     model.forward = MethodType(functools.wraps(model.forward.__func__)(forward), model)
 
@@ -25,8 +25,8 @@ def replace_forward(model: torch.nn.Module, forward: Callable[..., Any]) -> None
 def find_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
     """The model's repeated layers: the members of every ModuleList that are all of one class.
 
-    So transformers builds its encoders and decoders. Lists inside such a layer, of experts for one, are part
-    of it.
+    Transformers builds its encoders and decoders so. Lists inside such a layer, for example of experts, are
+    part of the layer.
     """
     layers: list[torch.nn.Module] = []
     for child in module.children():
@@ -86,6 +86,6 @@ def add_adapters(model: torch.nn.Module, lora: Lora, *, dropout: bool) -> None:
         raise LaunchFailed(
             "unsupported",
             f"{type(model).__name__} has no layer named {' or '.join(missing)}; set model.lora.modules=[…] "
-            "to names of its own linear layers.",
+            "to names of the model's linear layers.",
         )
     peft.inject_adapter_in_model(settings, model)

@@ -74,13 +74,13 @@ def _from_transformers(
     head = getattr(transformers, tasks.make(model.task).head)
     with naming_what_cannot_be_read(model):
         settings = configuration(model)
-    if not model.trust_remote_code:  # which may bring a head of its own
+    if not model.trust_remote_code:  # remote code may bring another head
         check_head(settings, model.task)
     if not dropout:
         switch_off_dropout(settings)
     chosen = {
         "attn_implementation": None if attention == BEST_ATTENTION else attention,
-        "torch_dtype": torch.float32,  # whatever config.json says that weights were saved in
+        "torch_dtype": torch.float32,  # not the type in config.json, in which weights were saved
         "trust_remote_code": model.trust_remote_code,
     }
     naming_attention = partial(_naming_missing_attention, attention, settings.model_type, backend)
@@ -103,7 +103,7 @@ def _from_transformers(
 
 
 def _revision(pretrained: str) -> str:
-    """Which weights a hub id meant: it may mean others later. Empty for a folder."""
+    """The commit that a hub id meant: the id may mean other weights later. Empty for a folder."""
     if Path(pretrained).is_dir():
         return ""
     path = huggingface_hub.try_to_load_from_cache(pretrained, "config.json")
@@ -139,7 +139,7 @@ def judge_loading(model: torch.nn.Module, loaded: Mapping[str, Any], settings: M
 
 
 def _is_of_a_head(model: Any, name: str) -> bool:
-    """Whether a tensor is none of the base model, which some checkpoints name without its prefix."""
+    """Whether a tensor is not in the base model, whose prefix some checkpoints leave out."""
     base = model.base_model
     first = name.partition(".")[0]
     inside = first == model.base_model_prefix or first in dict(base.named_children())
@@ -187,7 +187,7 @@ def parameter_count(model: torch.nn.Module, *, trainable: bool = False) -> int:
 
 
 def accepted(model: torch.nn.Module, names: list[str]) -> list[str]:
-    """The names that the model's forward takes of `names`; `unsupported` if it needs others, too."""
+    """Those of `names` that the model's forward takes; `unsupported` if it needs others, too."""
     taken = inspect.signature(model.forward).parameters
     needed = [name for name, one in taken.items() if one.default is one.empty and one.kind not in _REST]
     if missing := [name for name in needed if name not in names]:
@@ -216,7 +216,7 @@ def check_head(settings: Any, task: str) -> None:
 
 @contextmanager
 def _naming_missing_attention(attention: str, architecture: str, backend: str) -> Iterator[None]:
-    """An attention that a model or this machine has not: transformers refuses it, in words that vary."""
+    """Refuse an attention that the model or this machine lacks; transformers' own words for it vary."""
     try:
         yield
     except (ImportError, ValueError) as error:
@@ -232,7 +232,7 @@ def _naming_missing_attention(attention: str, architecture: str, backend: str) -
 
 
 def _checkpoint(model: Any) -> None:
-    """Not reentrant: the reentrant kind needs an input that requires a gradient, which frozen models lack."""
+    """Not reentrant: that kind needs an input that requires a gradient, which frozen models lack."""
     if not getattr(model, "supports_gradient_checkpointing", False):
         raise LaunchFailed(
             "unsupported",
@@ -259,7 +259,7 @@ def _noise_of(module: torch.nn.Module) -> list[str]:
 
 
 def silence(model: torch.nn.Module) -> None:
-    """Switch every dropout off in a model that is there, also what it reads off its configuration."""
+    """Switch every dropout off in a built model, also what it reads off its configuration."""
     for module in model.modules():
         for key in _noise_of(module):
             setattr(module, key, 0.0)

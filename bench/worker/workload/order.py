@@ -16,7 +16,7 @@ class Draw:
     seed: tuple[int, int, int]  # of the comparison, the rank, and the batch's number in the rank's stream
 
     def random(self) -> np.random.Generator:
-        """What is drawn for this batch is the same wherever it is made: in the rank or one of its workers."""
+        """The generator of this batch: it draws the same in the rank and in any of its workers."""
         return np.random.default_rng(self.seed)
 
 
@@ -24,8 +24,8 @@ class Draw:
 class Order:
     """The endless stream of one rank's draws: the same for every backend, and no two ranks share a sample.
 
-    Every epoch is a new shuffle of the whole dataset, of which each rank takes every `world_size`-th sample;
-    what does not fill a micro-batch on all ranks is dropped.
+    Every epoch is a new shuffle of the whole dataset. Each rank takes every `world_size`-th sample; the rest
+    that does not fill a micro-batch on all ranks is dropped.
     """
 
     samples: int

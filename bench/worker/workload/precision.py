@@ -14,7 +14,7 @@ from bench.errors import LaunchFailed
 from bench.worker.workload.layers import replace_forward
 
 SIXTEEN_BITS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""What is cast to, by `precision.name`; under any other name nothing is."""
+"""The type to cast to, by `precision.name`; other precisions cast nothing."""
 
 AMPERE = (8, 0)
 """The compute capability from which on there is hardware for bf16 and TF32 (CUDA C++ Programming Guide, table

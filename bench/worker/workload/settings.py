@@ -47,7 +47,7 @@ def configuration(model: Model) -> Any:
 
 @contextmanager
 def naming_what_cannot_be_read(model: Model) -> Iterator[None]:
-    """A missing, damaged or foreign model is the user's, and named; other errors keep their traceback."""
+    """Turn errors of a missing, damaged or foreign model into `UserError`s; others keep their traceback."""
     try:
         yield
     except (OSError, ValueError, SafetensorError) as error:

@@ -22,7 +22,7 @@ from bench.worker.workload import model as models
 from bench.worker.workload.tasks import Arrays
 
 MOST_PARAMETERS = 50_000_000
-"""A larger model is not tried as it is where its shapes alone fail, as they do if it looks at values."""
+"""A larger model whose trial with shapes alone fails, since it reads values, is not tried with values."""
 
 
 def try_model(
@@ -39,7 +39,7 @@ def try_model(
         try:
             with without_values():
                 built: Any = build()
-        except Exception:  # a refusal, which comes again, or code that looks at its weights
+        except Exception:  # a refusal, which comes again, or code that reads its weights
             built = build()
     is_large = models.parameter_count(built) > MOST_PARAMETERS
     batch = _make_batch(built, make_arrays)
@@ -55,7 +55,7 @@ def try_model(
     if is_large:
         return []
     built = build()
-    batch = _make_batch(built, make_arrays)  # which may have told the other model's configuration something
+    batch = _make_batch(built, make_arrays)  # which may have changed the other model's configuration
     shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in batch.items())
     with naming_failure(f"{type(built).__name__} of {where} fails on a batch of {shapes}", remedy):
         built(**batch).loss.backward()

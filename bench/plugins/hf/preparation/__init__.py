@@ -178,7 +178,7 @@ class TaskPreparation(ABC):
                 with_indices=True,
                 remove_columns=dataset.column_names,
                 cache_file_name=str(folder / f"{key}.arrow"),
-                load_from_cache_file=True,  # whatever the user's settings: the ranks would all do it again
+                load_from_cache_file=True,  # despite the user's settings: otherwise all ranks would repeat it
                 new_fingerprint=key,
             )
         except OSError as error:
@@ -188,7 +188,7 @@ class TaskPreparation(ABC):
                 raise_fault(path)
             raise UserError(
                 f"data.path={self.data.path} cannot be tokenized as it is: {first_words(error)}; "
-                "look at the columns' contents, which data.columns chooses."
+                "check the contents of the columns that data.columns chooses."
             ) from error
         # A file that all ranks of a node read through the same pages of memory.
         tokenized: Samples = made.with_format("numpy", dtype=np.int64)
@@ -202,7 +202,7 @@ class TaskPreparation(ABC):
         parts = (
             self.rows_key or dataset._fingerprint,
             (self.data.subset, self.data.split, sorted(self.data.columns.items())),
-            (self.processor, key_of(self.data.processor)),  # a slow tokenizer names a file of its own
+            (self.processor, key_of(self.data.processor)),  # a slow tokenizer names its own file
             self.seq_len,
             getattr(self.settings, "num_labels", None),
             f"{function.__module__}.{function.__qualname__}",

@@ -19,7 +19,7 @@ def classes(dataset: Any, column: str, task: Any) -> dict[Any, int]:
         )
     try:
         labels = dataset.unique(column)
-    except Exception:  # of lists there is no such thing
+    except Exception:  # `unique` does not take lists
         labels = dataset[column]
     if None in labels:
         row = list(dataset[column]).index(None) + 1

@@ -1,4 +1,4 @@
-"""Files of images or sounds, which are opened when they are asked for."""
+"""Image or sound files, which are opened when they are used."""
 
 import io
 from abc import abstractmethod
@@ -66,7 +66,7 @@ class MediaPreparation(TaskPreparation):
 
     @abstractmethod
     def open(self, file: Any) -> Any:
-        """What a path or an open file holds; any error is the file's."""
+        """The content of a path or an open file; any error is reported as the file's."""
 
     @abstractmethod
     def convert(self, opened: Any, entry: dict[str, Any]) -> npt.NDArray[Any]:

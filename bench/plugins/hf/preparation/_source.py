@@ -15,12 +15,12 @@ from bench.config.data import Data
 from bench.errors import UserError, did_you_mean
 from bench.plugins.hf.preparation._faults import BUILDERS, builder_of, raise_fault
 
-LONGEST_REASON = 200  # characters of another library's message within a sentence of ours
+LONGEST_REASON = 200  # characters of another library's message within our sentence
 NO_ROWS = "corresponds to no data"  # in the words of `datasets` about files that can be read and hold nothing
 
 
 def load(data: Data, key: str) -> Any:
-    """The split of the dataset, a `datasets.Dataset`, cached by its `key`; no code of its own is run."""
+    """The split of the dataset, a `datasets.Dataset`, cached by its `key`; none of its own code is run."""
     assert data.path is not None, "bench.config.schema sees to it"
     path = Path(data.path)
     datasets.disable_progress_bars()
@@ -63,7 +63,7 @@ def check_cache() -> Path:
 
 
 def cannot_write(cache: Path, error: OSError) -> UserError:
-    """What is said where a cache cannot be written to, which is no fault of the data."""
+    """The error for a cache that cannot be written to, which is no fault of the data."""
     reason = (error.strerror or str(error)).lower()
     return UserError(
         f"{cache}, where Hugging Face's libraries keep what they prepare, cannot be written to ({reason})",
@@ -96,7 +96,7 @@ def named(
                 f"{', '.join(map(str, there))}; set ++data.columns={{{name}: …}} to the one that holds it."
             )
     if len(set(theirs.values())) < len(theirs):
-        raise UserError(f"data.columns={data.columns} uses a column twice; give each name one of its own.")
+        raise UserError(f"data.columns={data.columns} uses a column twice; give each name a different one.")
     dataset = dataset.select_columns(list(theirs.values()))
     # By way of names that cannot collide: {text: label, label: text} swaps two.
     dataset = dataset.rename_columns({their: f"bench {name}" for name, their in theirs.items()})
@@ -118,7 +118,7 @@ def _check_kinds(folder: Path) -> None:
 
 @contextmanager
 def _naming(data: Data) -> Iterator[None]:
-    """Whatever keeps a dataset from being read is the user's, and named."""
+    """Turn any error of reading a dataset into a `UserError` that names the dataset."""
     try:
         yield
     except UserError:
@@ -157,7 +157,7 @@ _NOT_THERE = {
     "split": r"Unknown split \"([^\"]+)\". Should be one of \[(.*)\]",
     "subset": r"BuilderConfig '([^']+)' not found. Available: \[(.*)\]",
 }
-"""By key of `data`: how `datasets` says that a name (the first group) is not among those that there are."""
+"""By key of `data`: how `datasets` says that a name (the first group) is not among those of the dataset."""
 
 
 def _not_there(key: str, name: str, data: Data, names: Iterable[str]) -> UserError:

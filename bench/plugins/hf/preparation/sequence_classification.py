@@ -18,7 +18,7 @@ class Preparation(TaskPreparation):
         self.check_tokenizer(tokenizer)
         numbers = classes(dataset, "label", self)
         if self.settings.pad_token_id is None:
-            # GPT-like classifiers look for the last token that is none of these.
+            # GPT-like classifiers use the last token that is none of these.
             self.settings.pad_token_id = tokenizer.pad_token_id
         texts = [name for name in ("text", "text_pair") if name in dataset.column_names]
 

@@ -43,7 +43,7 @@ class Preparation(TaskPreparation):
 
 
 def _of_first_tokens(words: Sequence[int | None], labels: Sequence[int]) -> list[int]:
-    """A label for each token, of which `words` says the word it belongs to; None: it is special."""
+    """A label for each token; `words` holds the number of each token's word, None for a special token."""
     return [
         IGNORED if word is None or (place and words[place - 1] == word) else labels[word]
         for place, word in enumerate(words)

@@ -127,7 +127,7 @@ def draw_tokens(settings: Any, *, mask: Integers, random: Generator) -> Integers
 
 
 def _skip(padding: int | None, ids: Integers) -> Integers:
-    """Ids out of one fewer, as ids of which none is the padding's."""
+    """Ids drawn from a vocabulary without the padding's id, shifted so that none is the padding's."""
     return ids if padding is None else ids + (ids >= padding)
 
 

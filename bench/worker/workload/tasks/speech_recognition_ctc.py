@@ -34,7 +34,7 @@ class Task(tasks.Task):
 
 
 def _wave_lengths(positions: Integers, settings: Any) -> Integers:
-    """The fewest samples of which convolutions without padding make so many positions."""
+    """The fewest samples that convolutions without padding turn into these numbers of positions."""
     kernels, strides = setting(settings, "conv_kernel"), setting(settings, "conv_stride")
     for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
         positions = (positions - 1) * stride + kernel
