@@ -16,7 +16,7 @@ from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
-from bench.worker.workload.inspections import prepare_dataset
+from bench.plugins.hf.inspection import prepare_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
 from tests.support.python import run_python
