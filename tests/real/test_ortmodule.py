@@ -71,6 +71,7 @@ def test_the_library_that_onnx_runtime_s_provider_for_gpus_misses_is_named(
     assert "libmissing.so: cannot open shared object file" in _ort_sessions.find_missing_library()
 
 
+RUNNING = "Error in forward pass execution, onnxruntime: Non-zero status code returned while running"
 SOURCE = "/onnxruntime_src/orttraining/orttraining/python/orttraining_pybind_state.cc:548 <lambda(Builder*)>"
 
 
@@ -117,6 +118,9 @@ def in_an_export(fails: Callable[[], None]) -> Callable[[], None]:
         (RuntimeError(f"{SOURCE} [ONNXRuntimeError] : 1 : FAIL : Duplicate definition"), "unsupported"),
         (RuntimeError(f"{SOURCE} gradient_builder != nullptr was false."), "unsupported"),
         (RuntimeError(f"{SOURCE} CUDA failure 700: an illegal memory access ; GPU=0"), None),
+        (RuntimeError(f"{RUNNING} ATen node. Status Message: index out of range in self"), None),
+        (RuntimeError(f"{RUNNING} Gather node. Status Message: indices element out of data bounds"), None),
+        (RuntimeError(f"{RUNNING} Einsum node. Status Message: not implemented"), "unsupported"),
         (of_sympy, "unsupported"),
         (of_onnx, "unsupported"),
         (of_torch, None),

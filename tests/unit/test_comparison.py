@@ -289,6 +289,16 @@ def test_another_loss_of_a_later_batch_or_step_has_diverged_and_what_an_export_f
     assert {row["status"] for row in run.of("pytorch")} == {"ok"}
 
 
+def test_without_the_exporter_s_warning_only_a_later_step_may_be_due_to_the_export(tmp_path: Path) -> None:
+    for launch, (script, more) in enumerate(
+        [({"batch_losses": BATCHES}, ""), ({"changes_at": 9}, "may have")]
+    ):
+        run = Simulated(tmp_path / str(launch), {"ortmodule": script | {"frozen": []}})
+        failed = next(row for row in run.of("ortmodule") if row["status"] != "ok")
+        assert failed["launch"] == str(launch)
+        assert ("export" in failed["message"], more in failed["message"]) == (bool(more), True)
+
+
 def test_a_backend_that_fails_on_a_batch_that_is_timed_is_not_timed(tmp_path: Path) -> None:
     crash = ("crashed", "batch 5 of rank 0: IndexError: index out of range in self", "")
     run = Simulated(tmp_path, {"ortmodule": {"fails": {("compute_losses", 0, 1): crash}}})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.errors import PASSED, LaunchFailed, UserError
 from bench.launch.messages import FROZEN
-from bench.measure.plan.plans import Launch
+from bench.measure.plan.plans import PARITY, Launch
 from bench.measure.record.ledger import Ledger
 from bench.measure.record.progress import ProgressBar
 from bench.statistics.summary import summarise
@@ -27,21 +27,25 @@ class Failures:
 
     def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Put the failure of a backend's launch into the results file, and show it."""
-        failure = self._naming_the_export(name, failure)
+        failure = self._naming_the_export(name, launch, failure)
         self.ledger.fail(name, launch, failure, log_tail=log_tail)
         self.bar.print_line(f"{name}, {launch.label(self.launches)}: {failure.status}: {failure.message}")
         for line in last_lines(failure.details or log_tail):
             self.bar.print_line(f"    | {line}")
         self.ledger.write()
 
-    def _naming_the_export(self, name: str, failure: LaunchFailed) -> LaunchFailed:
-        """Add the exporter's warnings, where they may be why the engine trains differently."""
+    def _naming_the_export(self, name: str, launch: Launch, failure: LaunchFailed) -> LaunchFailed:
+        """Add what the exporter warned of, or that what only later steps show may be due to the export."""
         places = self.ledger.templates[name].proof.get("engine", {}).get(FROZEN)
         if failure.status != "diverged" or places is None:
             return failure
-        frozen = "; ONNX's export froze " + (places[0] if places else "what Python keeps or decides")
-        more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-        return LaunchFailed(failure.status, f"{failure.message}{frozen}{more}", failure.details)
+        cause = ""
+        if places:
+            more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+            cause = f"; ONNX's export froze {places[0]}{more}"
+        elif launch != PARITY:
+            cause = "; ONNX's export may have frozen what Python keeps or decides"
+        return LaunchFailed(failure.status, failure.message + cause, failure.details)
 
     def note_incomplete(self, error: UserError) -> None:
         """Say, now and at the end, why requested launches are not made."""

@@ -42,6 +42,9 @@ RANDOM = re.compile("Bernoulli|Multinomial|Random.*")  # operators that draw and
 RECOMPUTED = "_recompute"
 """The end of the name of a node that ONNX Runtime's memory optimizer added to the backward pass."""
 
+OF_THE_MODEL = r"running aten node|out of data bounds"
+"""What ONNX Runtime says where an operator of PyTorch failed, or an id has no embedding: eager fails, too."""
+
 OF_THE_GPU = r"(cuda|cublas|cudnn|nccl) (failure|error)"  # what ONNX Runtime says of a GPU that failed
 
 SHAPE_INFERENCE = ("onnx", "onnxruntime", "sympy")
@@ -172,7 +175,7 @@ class Engine(TorchEngine):
         # What its C++ raises while it builds the gradient graph, or while a kernel runs, is a RuntimeError
         # that names its source file. Out of memory was handled before this.
         if isinstance(error, RuntimeError) and "onnxruntime" in (words := str(error).lower()):
-            return None if re.search(OF_THE_GPU, words) else "unsupported"
+            return None if re.search(f"{OF_THE_GPU}|{OF_THE_MODEL}", words) else "unsupported"
         # Its Python infers shapes with what onnx and sympy raise.
         return "unsupported" if _raised_in(error).split(".")[0] in SHAPE_INFERENCE else None
 
