@@ -124,7 +124,7 @@ doctor: ## say what would run on this machine, what would not, and how to change
 	$(if $(OWN_PYTHON),,$(PYTHON_IS_HERE))
 	@$(or $(OWN_PYTHON),$(PYTHON)) -m bench.plugins.doctor --stack $(STACK)
 
-test: setup ## show that this checkout works here, in nine minutes on two cores; ARGS="-k name -x" goes to pytest
+test: setup ## show that this checkout works here, in eight minutes on two cores; ARGS="-k name -x" goes to pytest
 	$(PYTEST) $(ARGS)
 
 test-all: setup ## run every test that needs no GPU: `make test`, and all models, precisions and shardings

@@ -1,1 +1,1 @@
-"""What the rows of comparisons say, for reports: divided speed-ups, warnings, predictions."""
+"""What the rows of comparisons say, for reports: outcomes and warnings."""

@@ -1,1 +1,1 @@
-"""Did training become slower, or larger, between two sets of results?"""
+"""Did training become slower, or take more memory, between two sets of results?"""

@@ -24,7 +24,9 @@ OF_A_BACKEND = {
     **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
     **{"workers": None, "pinned_memory": None},
 }
-"""Later settings and their defaults, at which the hash is the same as before they existed."""
+"""By part of the configuration, later settings and their defaults, at which the hash is as before they existed."""
+
+ENDINGS_OF_WEIGHTS = (".json", ".safetensors")  # of the files in a model's folder that decide what is trained
 
 
 def measured_settings(config: Config) -> dict[str, Any]:
@@ -32,8 +34,8 @@ def measured_settings(config: Config) -> dict[str, Any]:
     plain = dataclasses.asdict(config)
     for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "searchpath"):
         del plain[place]
-    for cap in ("name", "timeout_s", "wait_s", "most_launches", "explain", "collectives"):
-        del plain["measure"][cap]
+    for setting in ("name", "timeout_s", "wait_s", "most_launches", "explain", "collectives"):
+        del plain["measure"][setting]
     _leave_out(plain["measure"], OF_MEASURING)
     for setting in RENDEZVOUS:
         del plain["device"][setting]
@@ -72,7 +74,7 @@ def config_hash(config: Config) -> str:
         plain["weights"] = {
             str(path.relative_to(folder)): hash_file(path)
             for path in [*sorted(folder.iterdir()), *(sorted(folder.rglob("*.py")) if trusted else [])]
-            if path.suffix in WEIGHTS or (path.suffix == ".py" and trusted)
+            if path.suffix in ENDINGS_OF_WEIGHTS or (path.suffix == ".py" and trusted)
         }
     if config.model.module is not None:
         plain["code"] = load_plugin("own_module.file").hash_code(config.model.module)
@@ -80,9 +82,6 @@ def config_hash(config: Config) -> str:
         if place is not None and Path(place).exists():
             plain[f"files of data.{key}"] = hash_files(Path(place))
     return digest(plain)
-
-
-WEIGHTS = (".json", ".safetensors")  # endings of those files in a model's folder that decide what is trained
 
 
 def environment_settings(config: Config, backend: str | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Temporary folders that are always removed: what a killed process leaves, the next one removes."""
+"""Temporary folders: the owner removes its own, and those of owners that were killed."""
 
 import fcntl
 import os

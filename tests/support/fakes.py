@@ -40,8 +40,7 @@ OF_STUDIES: dict[type, Callable[["FakeGroup", Any, int], Any]] = {}
 def find_answers() -> dict[type, Callable[["FakeGroup", Any, int], Any]]:
     """Those of every study that is there."""
     for name in find_studies():
-        module = f"tests.studies.{name}.fakes"
-        if find_spec(module):
+        if find_spec(f"tests.studies.{name}") and find_spec(module := f"tests.studies.{name}.fakes"):
             import_module(module)
     return OF_STUDIES
 

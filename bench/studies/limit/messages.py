@@ -22,7 +22,7 @@ class ProductsTimed(Answer, frozen=True, kw_only=True):
 
 
 class CountFlops(Request[FlopsCounted], frozen=True, tag="count_flops"):
-    """Count the work of a step; after everything else in its launch that needs the model."""
+    """Count the work of a step; the last request of its launch that needs the model."""
 
     answered_by: ClassVar[str] = RANKS
 
