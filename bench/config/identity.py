@@ -24,7 +24,7 @@ OF_A_BACKEND = {
     **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
     **{"workers": None, "pinned_memory": None},
 }
-"""By part of the configuration, later settings and the defaults at which the hash is as before they existed."""
+"""By part of the configuration, later settings and defaults at which the hash is as before they existed."""
 
 ENDINGS_OF_WEIGHTS = (".json", ".safetensors")  # of the files in a model's folder that decide what is trained
 
