@@ -282,10 +282,9 @@ def test_checkpointing_recomputes_layers_and_changes_no_loss_and_fp16_is_fp16(
     assert checkpointed["losses"] == pytest.approx(expected["losses"], rel=LOSS_TOLERANCE[precision])
     assert found["fp16"]["losses"] != found["fp32"]["losses"]
     if engine == "eager":
-        assert (plain["proof"]["checkpointed"], checkpointed["proof"]["checkpointed"]) == (
-            [],
-            ["bert.encoder"],
-        )
+        by_layer = ["bert", "bert.encoder.layer.0", "bert.encoder.layer.1"]  # of transformers 5
+        assert plain["proof"]["checkpointed"] == []
+        assert checkpointed["proof"]["checkpointed"] in (["bert.encoder"], by_layer)
         return
     assert (plain["proof"]["options"]["memory_level"], plain["proof"]["recompute_nodes"]) == (0, 0)
     assert checkpointed["proof"]["options"]["memory_level"] == 1
