@@ -1,7 +1,7 @@
 """Which machine this is: what its hardware reports, and the folder and name of its results.
 
-Machines of equal identity are hosts of one kind. They still differ in speed, so each has a folder of its own.
- How hosts are told apart: docs/methodology.md, "Hosts".
+Machines of equal identity are hosts of one kind. They still differ in speed, so each has its own folder.
+How hosts are told apart: docs/methodology.md, "Hosts".
 
 Two CPUs are the same only if vendor, family, model, stepping and instruction sets are. If these are not
 recorded, only the marketing name is known, which several families share: such a CPU is never taken for a
