@@ -115,7 +115,7 @@ compare: setup ## compare results/ with its last commit, or BASE=â€¦ with NEW=â€
 ## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
 	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
-report: setup ## rebuild reports/ from results/, and pages with sortable tables in rendered/
+report: setup ## rebuild reports/ from results/, and each machine's page as one HTML file in rendered/
 	$(VENV)/bin/python -m bench.report results --out reports
 
 #### check this machine and this harness
@@ -153,7 +153,7 @@ setup: ## make or repair .venv; STACK=modern makes .venv-modern, and every other
 bundle: ## pack this checkout with its environment and a Python, for machines without a network, in bundle/
 ## SETUP_ARGS='--device cuda --piece-mib 500' chooses the packages and the size of pieces
 	$(PYTHON_IS_HERE)
-	@$(PYTHON) -m bench.setup.bundle --stack $(STACK) $(SETUP_ARGS)
+	@$(PYTHON) -m bench.setup --bundle --stack $(STACK) $(SETUP_ARGS)
 
 test-unit: setup ## run the tests that start no process and import no framework, for use while working
 	$(VENV)/bin/python -m pytest tests/unit -n auto -m 'not slow and not gpu' $(ARGS)

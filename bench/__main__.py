@@ -8,15 +8,12 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
@@ -30,9 +27,6 @@ from bench.config.schema import Config
 from bench.errors import CannotWriteResults, Terminated, UserError
 from bench.measure.plan.preflight import check_and_name
 
-FULL_ERROR = "HYDRA_FULL_ERROR"
-"""The variable with which Hydra lets exceptions out; without it, Hydra prints them its own way and exits."""
-
 
 def main() -> int:
     """Run the command line in `sys.argv`; the exit status."""
@@ -45,8 +39,9 @@ def _run() -> int:
     try:
         overrides, flags = read_words(sys.argv[1:])
         with as_user_errors():
-            sys.argv[1:] = [*for_hydra(overrides), *flags]  # Hydra reads them there
-            for_each_point(outcome.measure)
+            sys.argv[1:] = [*flags, *for_hydra(overrides)]  # Hydra reads them there
+            os.environ["HYDRA_FULL_ERROR"] = "1"  # else Hydra prints exceptions its own way and exits
+            hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(outcome.measure)()
     except UserError as error:
         outcome.refused.append(str(error))
     except KeyboardInterrupt:
@@ -57,37 +52,9 @@ def _run() -> int:
 
 
 def read_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The overrides and Hydra's flags, which Hydra does not take between overrides.
-
-    Refuses an unknown flag, and a word or a present folder that is not text in this locale.
-    """
-    encoding = sys.getfilesystemencoding()
-    for text in [*words, str(Path.cwd())]:
-        if re.search("[\ud800-\udfff]", text):  # Python's stand-ins for bytes that it could not read
-            readable = text.encode("utf-8", "replace").decode()
-            raise UserError(f"{readable} cannot be read as {encoding}", "set LC_ALL=C.UTF-8, or rename it")
-
-    def refuse(message: str) -> NoReturn:
-        raise UserError(message, "python -m bench --help shows what there is")
-
-    parser = get_args_parser()
-    parser.error = refuse  # else it prints its usage and exits
-    given = [word for word in words if re.match(r"(?!-).*=", word)]
-    rest = [word for word in words if word not in given]
-    overrides = parser.parse_intermixed_args([*given, *rest]).overrides
-    return overrides, [word for word in rest if word not in overrides]
-
-
-def for_each_point(measure: Callable[[DictConfig], None]) -> None:
-    """Let Hydra call `measure` with every configuration that the command line asks for."""
-    before = os.environ.get(FULL_ERROR)
-
-    def task(cfg: DictConfig) -> None:
-        with environment_variable(FULL_ERROR, before):  # child processes do not get the variable
-            measure(cfg)
-
-    with environment_variable(FULL_ERROR, "1"):
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(task)()
+    """The overrides and Hydra's flags, which Hydra does not take between overrides."""
+    overrides = [word for word in words if re.match("(?!-).*=|~", word)]
+    return overrides, [word for word in words if word not in overrides]
 
 
 def measure_point(cfg: DictConfig) -> list[str]:
@@ -176,18 +143,6 @@ class CommandOutcome:
         """Everything that went wrong, to stderr, a refusal once; only our own errors with a traceback."""
         for text in (*self.bugs, *self.failed, *dict.fromkeys(self.refused)):
             print(text.rstrip(), file=sys.stderr)
-
-
-@contextmanager
-def environment_variable(name: str, value: str | None) -> Iterator[None]:
-    """Hold an environment variable at `value` (None: unset), then restore its old value."""
-    before = os.environ.pop(name, None)
-    os.environ.update({} if value is None else {name: value})
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)
-        os.environ.update({} if before is None else {name: before})
 
 
 if __name__ == "__main__":

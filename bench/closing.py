@@ -22,21 +22,17 @@ RESUMABLE = "interrupted; complete rounds are kept, and the same command with re
 
 
 class _Outlet(io.FileIO):
-    """A command's output stream. Once it cannot be written to, further output is dropped without an error."""
-
-    failure: OSError | None = None
+    """A command's output stream. What cannot be written, as after `| head`, is dropped without an error."""
 
     def write(self, data: Any) -> int:
-        if self.failure is None:
-            try:
-                return super().write(data)
-            except OSError as error:
-                self.failure = error
-        return len(data)
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
 
 
 def make_printing_safe() -> None:
-    """Let no print end a command: characters that the terminal lacks become `?`, lost output is dropped.
+    """Let no print end a measurement: characters that the terminal lacks become `?`, lost output is dropped.
 
     A second call changes nothing.
     """
@@ -45,26 +41,7 @@ def make_printing_safe() -> None:
         if isinstance(stream, io.TextIOWrapper) and stream is getattr(sys, f"__{name}__"):  # no test's own
             stream.flush()
             buffer = io.BufferedWriter(_Outlet(number, "w", closefd=False))
-            safe = io.TextIOWrapper(
-                buffer,
-                stream.encoding,
-                "replace",
-                line_buffering=stream.line_buffering,
-                write_through=stream.write_through,
-            )
-            setattr(sys, name, safe)
-
-
-def _report_lost_output(status: int) -> int:
-    """Say so if stdout was full; the exit status, 2 in place of 0. A reader may leave early, as `head`."""
-    print(end="", flush=True)
-    outlet = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    failure = outlet.failure if isinstance(outlet, _Outlet) else None
-    if failure is None or isinstance(failure, BrokenPipeError):
-        return status
-    reason = (failure.strerror or "unknown reason").lower()
-    print(f"The output is incomplete, since stdout takes no more ({reason}).", file=sys.stderr)
-    return status or 2
+            setattr(sys, name, io.TextIOWrapper(buffer, stream.encoding, "replace", line_buffering=True))
 
 
 def command_parser(module: str, description: str | None) -> argparse.ArgumentParser:
@@ -80,13 +57,13 @@ def command_parser(module: str, description: str | None) -> argparse.ArgumentPar
 def run_command(body: Callable[[], int], if_interrupted: str) -> int:
     """Run a command and print what ended it early to stderr; the exit status.
 
-    2 after a UserError or if stdout was full, 1 if the disk takes no more results, 130 after Ctrl-C, 143
-    after SIGTERM; else what `body` returns.
+    2 after a UserError, 1 if the disk takes no more results, 130 after Ctrl-C, 143 after SIGTERM; else what
+    `body` returns.
     """
     make_printing_safe()
     Terminated.catch()
     try:
-        return _report_lost_output(body())
+        return body()
     except UserError as error:
         print(error, file=sys.stderr)
         return 1 if isinstance(error, CannotWriteResults) else 2

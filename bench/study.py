@@ -14,7 +14,7 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | `section.py` | what is said of a `ReportedComparison`: `make_notes`, `make_blocks`, `make_facts` (page), |
 | | `make_answer`, `make_closing` (end of `make bench`), or some; a note is a backend and words |
 | `warnings.py` | `find_warnings` of rows: kind, what was seen, and the remedy |
-| `chart.py` | `make_chart` of what it `can_show`; `CAPTION`; `MISSING`, `REMEDY`, `LEFT_OUT` if it cannot |
+| `chart.py` | `make_chart` of what it `can_show`; `CAPTION` |
 | `figures.py` | `planned_figures`: pictures of a machine's page, of the families of its comparisons |
 | `commands.py` | `COMMANDS` of `python -m bench.report`: of `content.study_commands.StudyCommand` |
 | `pages.py` | `PAGE`: a `bench.report.content.study_pages.StudyPage`, which is made of many comparisons |
@@ -87,12 +87,7 @@ def load_plugin(module: str) -> ModuleType:
     return import_module(f"bench.plugins.{module}")
 
 
-def find_chart(figure: str) -> ModuleType:
-    """The module `chart.py` that draws this figure."""
-    (name,) = (name for name, study in find_studies().items() if study.figure == figure)
-    return import_module(f"bench.studies.{name}.chart")
-
-
-def list_figures() -> list[str]:
-    """The names of the figures that studies draw."""
-    return [study.figure for study in find_studies().values() if study.figure]
+def find_charts() -> dict[str, ModuleType]:
+    """The module `chart.py` of each study that draws a figure, by the figure's name."""
+    drawn = {study.figure: name for name, study in find_studies().items() if study.figure}
+    return {figure: import_module(f"bench.studies.{name}.chart") for figure, name in drawn.items()}

@@ -82,12 +82,6 @@ class ComparisonResults:
         return machine_key(latest_environment(self.rows))
 
     @cached_property
-    def seq_len(self) -> int | None:
-        """Positions of a sample; None where it has none."""
-        known = self.rows["seq_len"].dropna()
-        return None if known.empty else int(known.iloc[0])
-
-    @cached_property
     def overrides(self) -> list[str]:
         """The overrides of Hydra that measure it again."""
         return latest_overrides(self.rows)

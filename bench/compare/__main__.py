@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
+import yaml  # type: ignore[import-untyped]
 from rich.console import Console, RenderableType
 
 from bench.closing import WIDTH, command_parser, print_closing, run_command
-from bench.compare.changes import TOLERANCES, WIDE, BackendChange, compare, read_tolerances
+from bench.compare.changes import TOLERANCES, BackendChange, compare
 from bench.compare.differences import are_of_one_host, named_differences
 from bench.compare.hosts import (
     estimate_host_spread,
@@ -118,31 +119,19 @@ class ComparedSources:
             if change.regressions
         ]
         well = sum(pair.has_numbers and not pair.is_worse for pair in self.pairs.values())
-        unchanged = self.pairing.unchanged
         counts = (
-            (self.uncompared, "file could not be compared"),
-            (len(self.new), "file is new"),
-            (len(self.pairing.missing), "file is gone"),
-            (unchanged, f"file is as in {self.base.name}"),
+            (well, "file", "did not become worse"),
+            (self.uncompared, "file", "could not be compared"),
+            (len(self.new), "new file", ""),
+            (len(self.pairing.missing), "missing file", ""),
+            (self.pairing.unchanged, "file", f"as in {self.base.name}"),
         )
-        others = [
-            f"{count} {words if count == 1 else words.replace('file', 'files').replace(' is ', ' are ')}"
-            for count, words in counts
-            if count
-        ]
+        said = [f"{plural(count, noun)} {words}".rstrip() for count, noun, words in counts if count]
         if worse:
             more = f" and {len(worse) - MOST_SHOWN} more" if len(worse) > MOST_SHOWN else ""
-            verdict = f"Worse beyond the tolerance: {', '.join(worse[:MOST_SHOWN])}{more}"
-            others = [f"{plural(well, 'other file')} did not become worse"] * bool(well) + others
-        elif well:
-            verdict = f"Nothing became worse beyond its tolerance in {plural(well, 'comparison')}"
-        elif self.uncompared or not others:
-            verdict = "Nothing was compared"
-        elif unchanged and len(others) == 1:
-            return f"Nothing has changed: {others[0]}."
-        else:
-            verdict = others.pop(0)
-        return f"{'; '.join([verdict, *others])}."
+            said.insert(0, f"worse beyond the tolerance: {', '.join(worse[:MOST_SHOWN])}{more}")
+        sentence = "; ".join(said or ["nothing was compared"])
+        return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -150,7 +139,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command_parser("bench.compare", __doc__)
     parser.add_argument("base", nargs="?", metavar="BASE")
     parser.add_argument("new", nargs="?", metavar="NEW")
-    parser.add_argument("--tolerances", type=Path, default=TOLERANCES, metavar="FILE")
     parser.add_argument(
         "--results",
         default=RESULTS,
@@ -164,9 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     folder = options.results
-    tolerances = read_tolerances(options.tolerances)
-    if wide := [f"{name} {share:.0%}" for name, share in tolerances.items() if share > WIDE]:
-        print(f"Wide tolerances, within which nothing counts as worse: {', '.join(wide)}.\n")
+    tolerances = yaml.safe_load(TOLERANCES.read_text(encoding="utf-8"))
     base = find_source(options.base, folder) if options.base else last_commit_source(folder)
     new = find_source(options.new, folder) if options.new else folder_source(Path(folder), "the working tree")
     compared = ComparedSources(base=base, pairing=pair_files(base, new))

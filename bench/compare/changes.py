@@ -4,26 +4,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml  # type: ignore[import-untyped]
 
 from bench.compare.differences import changed_choices, refuse_unequal
 from bench.compare.kinds import HostSpread
 from bench.config.choices import CONF
-from bench.errors import UserError
 from bench.report.words.formatting import number
 from bench.statistics.backend_blocks import blocks_of
 from bench.statistics.intervals import Speedup, speedup_across_runs, verdict
 from bench.statistics.summary import BackendSummary, summarise
 from bench.statistics.table_values import stopped_by_width
 
-TOLERANCES = CONF / "tolerances.yaml"
-
-MOST, WIDE = 0.5, 0.1
-"""The largest tolerance that a file may set, and the tolerance above which a report mentions it."""
+TOLERANCES = CONF / "tolerances.yaml"  # the share of each of `METRICS`
 
 METRICS = ("throughput", "speedup", "memory")  # what may become worse; the file has a share for each
 
@@ -120,27 +114,3 @@ def _throughput(side: BackendSummary | None) -> str:
     if side is None:
         return "not measured"
     return number(side.samples_per_s) if side.status == "ok" else side.status
-
-
-def read_tolerances(path: Path) -> dict[str, float]:
-    """Read a file such as conf/tolerances.yaml.
-
-    UserError if it is missing, no YAML, or does not hold a share for each of `METRICS` and nothing else.
-    """
-    try:
-        tolerances = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(
-            f"{path} cannot be read as YAML ({reason}); give such a file as {TOLERANCES.name}"
-        ) from None
-    names = set(tolerances) if isinstance(tolerances, dict) else set()
-    if names != set(METRICS):
-        raise UserError(f"{path} must hold {', '.join(METRICS)}, and nothing else; see {TOLERANCES.name}")
-    for name, value in tolerances.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
-            raise UserError(
-                f"{path}: {name} is a share from 0 to {MOST}, beyond which half could be "
-                f"lost unseen, not {value}"
-            )
-    return {name: float(value) for name, value in tolerances.items()}

@@ -1,7 +1,9 @@
 """Where results come from: a file, a folder or a git revision, and which file is compared with which."""
 
+import io
 import os
 import subprocess
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +93,7 @@ def find_source(given: str, folder: str = RESULTS) -> Source:
     if path.exists() or path.suffix == ".csv":
         file = ResultsFile(name=given, content=csv_files.read_content(path))
         return Source(name=path.name, files={_under(path.parent) + path.stem: file}, single=True)
-    if _is_revision(given):
+    if _exists(f"{given}^{{commit}}"):
         return revision_source(given, folder)
     raise UserError(f"{given} is no file, no folder and no git revision; check the path, or `git log`")
 
@@ -112,16 +114,15 @@ def folder_source(folder: Path, name: str) -> Source:
 def revision_source(name: str, folder: str = RESULTS) -> Source:
     """Every results file of a git revision in a folder, which is relative to the present one."""
     start = os.path.relpath(folder)
-    listed = _git("ls-tree", "-r", "-z", name, f"{start}/").decode().split("\0")
-    objects = {
-        place: line.split()[2]
-        for line in listed
-        if line.endswith(".csv")
-        and _holds_comparison(place := Path(line.partition("\t")[2]).relative_to(start))
-    }
-    contents = zip(objects, _read_objects(list(objects.values())), strict=True)
-    named = {place: (f"{name}:{start}/{place.as_posix()}", content) for place, content in contents}
-    return _source(name, Path(folder), named)
+    tree = f"{name}:./{start}"
+    contents: dict[Path, tuple[str, bytes]] = {}
+    if _exists(tree):
+        with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", tree))) as archive:
+            for member in archive:
+                place, file = Path(member.name), archive.extractfile(member)
+                if file and place.suffix == ".csv" and _holds_comparison(place):
+                    contents[place] = f"{name}:{start}/{member.name}", file.read()
+    return _source(name, Path(folder), contents)
 
 
 def _source(name: str, folder: Path, contents: Mapping[Path, tuple[str, bytes]]) -> Source:
@@ -137,19 +138,16 @@ def _source(name: str, folder: Path, contents: Mapping[Path, tuple[str, bytes]])
 def last_commit_source(folder: str = RESULTS) -> Source:
     """The results of HEAD; none before the first commit."""
     _git("rev-parse", "--git-dir")
-    return revision_source("HEAD", folder) if _is_revision("HEAD") else Source(name="HEAD", files={})
+    return revision_source("HEAD", folder)
 
 
 def _under(folder: Path) -> str:
     """How the places of a folder's files begin: with its machine and what is inside, if it is a machine's."""
-    return "".join(f"{part}/" for part in _parts(folder.resolve()))
-
-
-def _parts(folder: Path) -> tuple[str, ...]:
+    folder = folder.resolve()
     for above in (folder, *folder.parents):
         if (above / machines.FILE).exists():
-            return folder.relative_to(above.parent).parts
-    return ()
+            return f"{folder.relative_to(above.parent).as_posix()}/"
+    return ""
 
 
 def _holds_comparison(place: Path) -> bool:
@@ -157,29 +155,17 @@ def _holds_comparison(place: Path) -> bool:
     return "." not in place.stem and not set(NO_COMPARISONS) & set(place.parts[:-1])
 
 
-def _read_objects(names: Sequence[str]) -> list[bytes]:
-    """The contents of git's objects, by one process: a thousand would take seconds."""
-    output = _git("cat-file", "--batch", given="\n".join([*names, ""]).encode())
-    contents, start = [], 0
-    for _ in names:
-        begin = output.index(b"\n", start) + 1
-        end = begin + int(output[start : begin - 1].split()[2])
-        contents.append(output[begin:end])
-        start = end + 1
-    return contents
-
-
-def _is_revision(name: str) -> bool:
+def _exists(object_name: str) -> bool:
     try:
-        _git("rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        _git("rev-parse", "--quiet", "--verify", "--end-of-options", object_name)
     except UserError:
         return False
     return True
 
 
-def _git(*arguments: str, given: bytes = b"") -> bytes:
+def _git(*arguments: str) -> bytes:
     try:
-        return subprocess.run(["git", *arguments], input=given, capture_output=True, check=True).stdout
+        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
     except FileNotFoundError:
         raise UserError(f"git is not installed; install it, or {NAME_TWO}") from None
     except (OSError, subprocess.CalledProcessError):

@@ -35,7 +35,7 @@ COLUMNS: list[Column[BackendChange]] = [
 def render_terminal(title: str, changes: list[BackendChange], notes: list[str]) -> Group:
     """The table of one pair of files and notes below it, at most 100 columns wide."""
     below = (Text(f"- {line}") for line in _below_the_table(changes, notes))
-    return Group(render_table(title, table(changes, COLUMNS)), *below)
+    return Group(render_table(table(changes, COLUMNS), title=title), *below)
 
 
 def render_markdown(title: str, changes: list[BackendChange], notes: list[str]) -> str:

@@ -27,7 +27,7 @@ class Backend:
     attention: str | None = one_of(*choices.ATTENTIONS, choices.BEST_ATTENTION, default=None)
     precision: str | None = one_of(*choices.PRECISIONS, default=None)
     checkpointing: bool | None = None
-    workers: int | None = None  # of `Data`, as is the next
+    workers: int | None = at_least(0, None)  # of `Data`, as is the next
     pinned_memory: bool | None = None
     loop: str = one_of(*choices.LOOPS, default="bare")  # what makes the steps: bench/worker/loops/
     accumulate: int = at_least(1, 1)  # parts in which each micro-batch is trained; its samples stay the same

@@ -72,7 +72,7 @@ TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 OWN_TASK = "own"
 """The task of a user's module, which has no head of transformers: its loss defines the task."""
 
-WITHOUT_LENGTH = ("image-classification", "masked-image-modeling", "semantic-segmentation")
+WITHOUT_LENGTH = ("image-classification", "semantic-segmentation")
 """Tasks whose samples have no sequence length."""
 
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2")

@@ -45,8 +45,10 @@ def register() -> None:
         "threads": lambda ranks, nodes: max(
             1, min(8, hardware.available_cores() // max(1, int(ranks) // max(1, int(nodes))))
         ),
-        "launches": lambda resident, together: 2 * together if resident == "one" else together,
-        "resident": lambda device, batch: "one" if (device, batch) == ("cuda", "max") else "all",
+        "launches": lambda schedule, together: 2 * together if schedule == "sequential" else together,
+        "schedule": lambda device, batch: (
+            "sequential" if (device, batch) == ("cuda", "max") else "interleaved"
+        ),
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
         "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),

@@ -16,7 +16,7 @@ class Device:
     threads: int = at_least(1)  # per rank
     # Each rank is pinned to its own `threads` cores, and the engine uses as many threads. If false, only what
     # torchrun sets applies: an engine that ignores OMP_NUM_THREADS uses as many threads as it likes.
-    hold_threads: bool
+    pin_cores: bool
     # tuned: the same settings of glibc's malloc for all workers; system: its defaults
     allocator: str = one_of("tuned", "system")
     # stock: MKL, which multiplies PyTorch's matrices, as it is installed; on CPUs that Intel did not make it
@@ -39,9 +39,9 @@ class Device:
                 "device.blas=full is about matrix products on a CPU, and device.type=cuda runs them on a GPU",
                 "leave it out",
             )
-        if not self.hold_threads and self.world_size > 1:
+        if not self.pin_cores and self.world_size > 1:
             raise UserError(
-                "device.hold_threads=false needs device.world_size=1, since ranks that share their cores "
+                "device.pin_cores=false needs device.world_size=1, since ranks that share their cores "
                 "cannot be distinguished from others' work",
                 "set device.world_size=1",
             )
@@ -50,14 +50,11 @@ class Device:
                 "device.memory_limit_gib limits CPU ranks only, since CUDA maps more than it uses",
                 "leave it out",
             )
-        if self.share_cores and (self.type != "cpu" or self.nnodes > 1 or not self.hold_threads):
+        if self.share_cores and (self.type != "cpu" or self.nnodes > 1 or not self.pin_cores):
             raise UserError(
                 "device.share_cores=true lets ranks of one machine take turns on its cores",
-                "leave it out, or device.nnodes, device=cuda and device.hold_threads",
+                "leave it out, or device.nnodes, device=cuda and device.pin_cores",
             )
-        self._check_nodes()
-
-    def _check_nodes(self) -> None:
         if self.world_size % self.nnodes:
             fewer = self.world_size // self.nnodes * self.nnodes
             raise UserError(

@@ -11,7 +11,6 @@ from bench.config.data import SHORTEST_SHARE
 from bench.config.model import ALL
 from bench.config.schema import Config
 from bench.config.training import GROWTH_STEPS, INITIAL_SCALE
-from bench.machine import environment
 from bench.machine.environment import digest
 from bench.study import load_plugin
 
@@ -34,7 +33,7 @@ def measured_settings(config: Config) -> dict[str, Any]:
     plain = dataclasses.asdict(config)
     for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "searchpath"):
         del plain[place]
-    for setting in ("name", "timeout_s", "wait_s", "most_launches", "explain", "collectives"):
+    for setting in ("name", "timeout_s", "wait_s", "max_launches", "explain", "collectives"):
         del plain["measure"][setting]
     _leave_out(plain["measure"], OF_MEASURING)
     for setting in RENDEZVOUS:
@@ -43,16 +42,12 @@ def measured_settings(config: Config) -> dict[str, Any]:
     _leave_out(plain["model"], OF_A_MODEL)
     for backend in plain["backends"].values():
         _leave_out(backend, OF_A_BACKEND)
-    _add_constants(plain)
-    return plain
-
-
-def _add_constants(plain: dict[str, Any]) -> None:
-    """Add constants that decide what is measured: with other values it would be another comparison."""
+    # Constants that decide what is measured: with other values it would be another comparison.
     scaled = plain["precision"]["name"] == "fp16"
     plain["precision"]["initial_scale"] = INITIAL_SCALE if scaled else None
     plain["precision"]["growth_steps"] = GROWTH_STEPS if scaled else None
     plain["data"]["min_length_share"] = SHORTEST_SHARE
+    return plain
 
 
 def _leave_out(settings: dict[str, Any], defaults: Mapping[str, Any]) -> None:
@@ -82,21 +77,3 @@ def config_hash(config: Config) -> str:
         if place is not None and Path(place).exists():
             plain[f"files of data.{key}"] = hash_files(Path(place))
     return digest(plain)
-
-
-def environment_settings(config: Config, backend: str | None = None) -> dict[str, Any]:
-    """Return what `worker_variables` needs to know of a backend, or of a comparison, as plain JSON."""
-    device = config.device
-    return {
-        "device": device.type,
-        "threads": device.threads,
-        "allocator": device.allocator,
-        "blas": device.blas,
-        "precision": (config.precision_of(backend) if backend else config.precision).name,
-        "checkpointing": config.checkpointing_of(backend) if backend else config.checkpointing,
-    }
-
-
-def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
-    """Return the environment of a stack, or of this process, as plain JSON, and the name of the host."""
-    return environment.take(environment_settings(config), stack) | {"host": config.machine}

@@ -25,7 +25,7 @@ class Measure:
     # of training after the warm-up, in equal parts by all groups that take turns; 0: none
     preheat_s: float = at_least(0)
     # all groups stay alive and rounds rotate, on GPUs as long as memory suffices; or one group at a time
-    resident: str = one_of("all", "one")
+    schedule: str = one_of("interleaved", "sequential")
     # the gradients of the first three are compared
     parity_steps: int = at_least(3)
     # relative, on the loss of every parity step
@@ -35,8 +35,10 @@ class Measure:
     # contaminated blocks that a backend may measure again in each launch
     repeats: int = at_least(0)
     # half-width, such as 0.01: launches are added until every interval is as narrow
-    until: float | None = above_zero(most=0.2, why="launches would end before the faster one is known")
-    most_launches: int = at_least(1)  # the cap of `until`
+    target_half_width: float | None = above_zero(
+        most=0.2, why="launches would end before the faster one is known"
+    )
+    max_launches: int = at_least(1)  # the cap of `target_half_width`
     timeout_s: float = at_least(1)  # the longest that one backend may take in one launch, everything together
     wait_s: float = at_least(0)  # for others to leave the cores alone, all launches together; 0: do not wait
     # max: each backend at the largest micro-batch that fits
@@ -44,7 +46,7 @@ class Measure:
     batch: str = one_of("equal", "max", SATURATING, default="equal")
     explain: bool = False  # profile every backend after the timed launches
     collectives: str | None = one_of(COUNT, default=None)  # then count what ranks send each other
-    most_trials: int = at_least(2, 12)  # launches that the search for the batch may take, of each backend
+    max_trials: int = at_least(2, 12)  # launches that the search for the batch may take, of each backend
     # steps of a block; after each block the held-out loss is computed
     evaluate_every: int | None = at_least(1, None)
     # of those, the one to reach
@@ -54,8 +56,8 @@ class Measure:
 
     def __post_init__(self) -> None:
         check_fields(self, "measure.")
-        if not self.launches and (self.until is not None or self.batch != "equal"):
-            key = "until" if self.until is not None else f"batch={self.batch}"
+        if not self.launches and (self.target_half_width is not None or self.batch != "equal"):
+            key = "target_half_width" if self.target_half_width is not None else f"batch={self.batch}"
             raise UserError(
                 f"measure.{key} needs launches that are timed, and measure.launches=0 has none",
                 "leave one of them out",

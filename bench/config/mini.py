@@ -49,12 +49,12 @@ def _narrow(small: dict[str, Any], factor: int) -> None:
     heads = {key: value for key, value in small.items() if _HEADS.search(key) and value}
     small |= {key: _fewer(value, heads.get(_SHARED_HEADS, value), factor) for key, value in heads.items()}
     most = max((small[key] for key in heads if isinstance(small[key], int)), default=1)
+    step = 8 * most  # heads as wide as a multiple of 8 have an even quarter, which rotary positions may take
     for key, value in small.items():
         if _HEAD_WIDTHS.search(key):
             continue
         if _WIDTHS.search(key):
-            # Heads as wide as a multiple of 8 have an even quarter, which rotary positions may take.
-            small[key] = _each(value, lambda width: _multiple(width / factor, 8 * most))
+            small[key] = _each(value, lambda width: max(1, round(width / factor / step)) * step)
         elif _ROTARY_SHARES.search(key) and value:
             small[key] = math.ceil(4 * value) / 4
     for key, value in small.items():
@@ -82,10 +82,6 @@ def _fewer(heads: Any, shared: Any, factor: int) -> Any:
     if not isinstance(heads, int):
         return _each(heads, lambda count: max(1, round(count / factor)))
     return heads // shared * min(shared, max(2, round(shared / factor)))
-
-
-def _multiple(value: float, of: int) -> int:
-    return max(1, round(value / of)) * of
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -78,18 +78,14 @@ class Model:
                     "leave it out, or set model.module=path/to/file.py:Name",
                 )
             return
-        if self.architecture is not None:
-            raise UserError(
-                f"model={self.name} is a {self.architecture} of transformers, and "
-                f"model.module={self.module} is your own model",
-                "leave one of them out",
-            )
-        if self.task != OWN_TASK:
-            raise UserError(
-                f"model.task={self.task} has no meaning for model.module={self.module}, whose file says all",
-                "leave model.task out",
-            )
-        for key, usual in (("pretrained", None), ("size", PUBLISHED), ("trained", ALL)):
+        presets = {
+            "architecture": None,
+            "task": OWN_TASK,
+            "pretrained": None,
+            "size": PUBLISHED,
+            "trained": ALL,
+        }
+        for key, usual in presets.items():
             value = getattr(self, key)
             if value != usual:
                 raise UserError(

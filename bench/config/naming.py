@@ -79,7 +79,7 @@ def _named_settings(config: Config, stack: str) -> dict[str, Any]:
 
 
 def _words_of(key: str, value: Any) -> str:
-    """`micro_batch-16`, `blas-full`, `no-hold_threads`, `bf16`; of backends the unusual ones."""
+    """`micro_batch-16`, `blas-full`, `no-pin_cores`, `bf16`; of backends the unusual ones."""
     name = key.rpartition(".")[2]
     if key == "backend":
         unusual = [backend for backend in value if backend not in USUAL_BACKENDS]

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString
@@ -32,7 +31,12 @@ def for_hydra(words: Sequence[str]) -> list[str]:
     parsed = [_parse(f"measure.batch={SATURATING}" if word == saturating else word) for word in words]
     values = {override.key_or_group: override.value() for _, override in parsed}
     texts = [text for text, _ in parsed]
-    _check_names(values.get(SEARCHPATH) or [])
+    for folder in (Path(str(place).removeprefix("file://")) for place in values.get(SEARCHPATH) or []):
+        for file in folder.glob("*/*.yaml"):
+            if (CONF / file.relative_to(folder)).exists():  # Hydra reads that first
+                raise UserError(
+                    f"{file} is not read, since a shipped file has its name", "give it another name"
+                )
     for text, override in parsed:
         group, sweeps = override.key_or_group, override.is_sweep_override()
         kinds = (str, dict, list) if group in ("backend", "track") else (str, dict)
@@ -65,13 +69,3 @@ def _parse(word: str) -> tuple[str, Override]:
     texts = [re.sub("^~(?=/|$)", str(Path.home()), text) for text in value.split(",")]
     word = f"{key}={','.join(QuotedString(text, Quote.double).with_quotes() for text in texts)}"
     return word, parser.parse_overrides([word])[0]
-
-
-def _check_names(places: Sequence[Any]) -> None:
-    """Refuse a file in a user's folder that Hydra would not read, since it reads the shipped one first."""
-    for folder in (Path(str(place).removeprefix("file://")) for place in places):
-        for file in folder.glob("*/*.yaml"):
-            if (CONF / file.relative_to(folder)).exists():
-                raise UserError(
-                    f"{file} is not read, since a shipped file has its name", "give it another name"
-                )

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,7 @@ HEADS = {
     "ForSequenceClassification": "sequence-classification",
     "ForTokenClassification": "token-classification",
     "ForQuestionAnswering": "question-answering",
-    "ForMultipleChoice": "multiple-choice",
     "ForImageClassification": "image-classification",
-    "ForMaskedImageModeling": "masked-image-modeling",
     "ForSemanticSegmentation": "semantic-segmentation",
     "ForCTC": "speech-recognition-ctc",
 }
@@ -114,12 +112,7 @@ def check_folder(pretrained: str | None, architecture: str | None, given: Mappin
     if architecture is None and is_random(pretrained):
         return  # of other sizes its weights are random, too
     if found := find_contradictions(given, saved):
-        raise UserError(contradiction(pretrained, found), _DROP)
-
-
-def contradiction(pretrained: str | None, found: Sequence[str]) -> str:
-    """Return what `find_contradictions` found as a sentence."""
-    return f"model.pretrained={pretrained} has {'; '.join(found)} as model.config says"
+        raise UserError(f"{key} has {'; '.join(found)} as model.config says", _DROP)
 
 
 _ADAPTER = "adapter_config.json"
@@ -146,23 +139,20 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
     """Return what a folder's config.json holds; None for a hub id. Refuses a path without such a file."""
     if pretrained is None:
         return None
-    file, reason = Path(pretrained) / "config.json", "is not a folder"
-    try:
-        is_file, is_folder = file.is_file(), file.parent.is_dir()
-        is_hub_id = not (names_folder(pretrained) or file.parent.exists())
-    except OSError as error:
-        is_file, is_folder, is_hub_id = False, False, False
-        reason = f"cannot be read ({(error.strerror or 'unknown reason').lower()})"
-    if not is_folder and not is_hub_id:
+    file = Path(pretrained) / "config.json"
+    is_folder = file.parent.is_dir()
+    # What no hub id (`owner/name` or `name`) looks like can only be a folder.
+    is_path = re.match("[./~]", pretrained) or re.search("/$|/.*/", pretrained)
+    if not is_folder and (is_path or file.parent.exists()):
         raise UserError(
-            f"model.pretrained={pretrained} {reason}",
+            f"model.pretrained={pretrained} is not a folder",
             "give one with config.json and model.safetensors in it, or the id of a model on the hub",
         )
-    if is_folder and not is_file:
+    if is_folder and not file.is_file():
         raise UserError(
             f"model.pretrained={pretrained} has no config.json", "give a folder that save_pretrained wrote"
         )
-    if not is_file:
+    if not is_folder:
         return None
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -173,14 +163,6 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
     return found
 
 
-def names_folder(place: str) -> bool:
-    """Whether this can only be a folder, since no hub id (`owner/name` or `name`) has this form."""
-    return place.startswith((".", "/", "~")) or place.endswith("/") or place.count("/") > 1
-
-
 def length(task: str) -> int | None:
-    """Return tokens of a sample: bert-tiny's, which fit into the memory of most machines; None for images.
-
-    None also for a user's module: its example_batch decides.
-    """
+    """Return tokens of a sample, as few as bert-tiny's; None for images and for a user's example_batch."""
     return None if task in (*WITHOUT_LENGTH, OWN_TASK) else 64

@@ -13,6 +13,16 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from bench.config.choices import CONF
 from bench.errors import UserError
 
+OF_A_CONFIGURATION = (
+    HydraException,
+    OmegaConfBaseException,
+    yaml.YAMLError,
+    ValueError,
+    OSError,
+    UserWarning,
+)
+"""What Hydra and OmegaConf raise; for some errors Hydra has no class of its own."""
+
 
 @contextmanager
 def as_user_errors() -> Iterator[None]:
@@ -22,8 +32,11 @@ def as_user_errors() -> Iterator[None]:
         warnings.filterwarnings("error", message="provider=.* is not available")
         try:
             yield
-        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
-            raise _user_error(error) from error
+        except OF_A_CONFIGURATION as error:
+            for cause in _causes(error):
+                if isinstance(cause, UserError):  # raised by a resolver or a dataclass
+                    raise UserError(cause.reason, cause.remedy) from error
+            raise UserError(explain(error)) from error
         except (AssertionError, AttributeError) as error:
             if "NoneType" not in str(error):
                 raise
@@ -32,15 +45,6 @@ def as_user_errors() -> Iterator[None]:
                 "track.mlflow without track=mlflow",
                 "choose it, or write the whole in a file of your own, as conf/model/llama-2-7b.yaml does",
             ) from error
-        except (ValueError, OSError, UserWarning) as error:  # Hydra has no class for these
-            raise _user_error(error) from error
-
-
-def _user_error(error: BaseException) -> UserError:
-    for cause in _causes(error):
-        if isinstance(cause, UserError):  # raised by a resolver or a dataclass
-            return UserError(cause.reason, cause.remedy)
-    return UserError(explain(error))
 
 
 def explain(error: BaseException) -> str:
@@ -73,9 +77,6 @@ _SENTENCES = {
     r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'": (
         "{0} is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a text."
     ),
-    r"provider=hydra.searchpath in .*, path=(.*) is not available": (
-        "hydra.searchpath: {0} is not a folder."
-    ),
 }
 """How Hydra's message begins (a pattern), and the sentence that replaces it."""
 
@@ -99,7 +100,10 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
         if key.startswith("backends.") and not dataclasses.is_dataclass(error.object_type):
             name, chosen = key.split(".")[1], ", ".join(map(str, parent))
             return f"{key} is not among the chosen backends ({chosen}); add {name} to backend=[…]."
-        return unknown_key(key, [str(name) for name in parent if name != "hydra"])
+        above = key.rpartition(".")[0]
+        names = [*map(str, parent), *(["backend", "experiment"] if not above else [])]
+        known = ", ".join(name for name in names if name != "hydra")
+        return f"{key} is not a key of the configuration; {above or 'the top level'} has {known}."
     if wrong := re.match(r"Value '(.*)' of type '.*' could not be converted to (\w+)", reason):
         return f"{key} must be {_KINDS.get(wrong[2], wrong[2])}, not {wrong[1]}."
     if wrong := re.match(r"Value '(.*)' is not a valid bool", reason):
@@ -114,11 +118,3 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
 
 
 _KINDS = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
-
-
-def unknown_key(key: str, names: list[str]) -> str:
-    """Return the sentence about a key that does not exist; `names` are those that do."""
-    parent, _, _ = key.rpartition(".")
-    if not parent:
-        names = [*names, "backend", "experiment"]
-    return f"{key} is not a key of the configuration; {parent or 'the top level'} has {', '.join(names)}."

@@ -79,7 +79,7 @@ class Config:
     def precision_of(self, name: str) -> Precision:
         """Return the precision of a backend."""
         own = self.backends[name].precision
-        return self.precision if own in (None, self.precision.name) else Precision.named(own)
+        return self.precision if own in (None, self.precision.name) else Precision(name=own)
 
     def checkpointing_of(self, name: str) -> bool:
         """Return whether a backend computes activations again in the backward pass."""
@@ -117,15 +117,31 @@ class Config:
                 "choose loop=ort_trainer with engine=ortmodule, and trainer or accelerate with others",
             )
         self._check_accumulation(name, backend)
-        self._check_loader(name, backend)
+        for key in LOADER_SETTINGS:
+            if getattr(backend, key) is not None and self.data.name != "hf":
+                raise UserError(
+                    f"backends.{name}.{key} has no effect with data={self.data.name}, "
+                    "whose batches lie ready",
+                    "choose data=hf with data.path=… and data.processor=…",
+                )
+        if backend.pinned_memory is not None and self.device.type == "cpu":
+            raise UserError(
+                f"backends.{name}.pinned_memory is of batches that a GPU reads",
+                "leave it out, or set device=cuda",
+            )
         if backend.engine == "ortmodule" and backend.sharding in choices.WITHOUT_WHOLE_WEIGHTS:
             raise UserError(
                 f"backends.{name}.sharding={backend.sharding} cannot be combined with engine=ortmodule, "
                 "which runs the model as one graph and needs all of its weights at a time",
                 "choose zero1 or zero2",
             )
-        self._check_offload(name, backend)
-        self._check_16_bits(name, backend)
+        precision = self.precision_of(name).name
+        if backend.sharding in choices.IN_16_BITS_ALONE and precision not in choices.SIXTEEN_BITS:
+            raise UserError(
+                f"backends.{name} cannot run precision={precision}, since "
+                f"sharding={backend.sharding} trains in 16 bits alone",
+                "choose precision=bf16 or fp16, or a backend with sharding=zero1",
+            )
 
     def _check_accumulation(self, name: str, backend: Backend) -> None:
         parts = backend.accumulate
@@ -139,54 +155,6 @@ class Config:
                 f"backends.{name}.accumulate={parts} keeps the batch of the others, and "
                 f"measure.batch={self.measure.batch} changes it",
                 "leave one of them out",
-            )
-
-    def _check_loader(self, name: str, backend: Backend) -> None:
-        """Refuse settings of a backend's batch preparation that have no effect with this data or device."""
-        for key in LOADER_SETTINGS:
-            if getattr(backend, key) is not None and self.data.name != "hf":
-                raise UserError(
-                    f"backends.{name}.{key} has no effect with data={self.data.name}, "
-                    "whose batches lie ready",
-                    "choose data=hf with data.path=… and data.processor=…",
-                )
-        if backend.pinned_memory is not None and self.device.type == "cpu":
-            raise UserError(
-                f"backends.{name}.pinned_memory is of batches that a GPU reads",
-                "leave it out, or set device=cuda",
-            )
-        try:
-            self.data_of(name)
-        except UserError as error:
-            raise UserError(error.reason.replace("data.", f"backends.{name}.", 1), error.remedy) from None
-
-    def _check_offload(self, name: str, backend: Backend) -> None:
-        """Refuse an optimizer that would step on another device than its states are on."""
-        if self.device.type == "cpu":
-            return
-        offloaded = backend.sharding in choices.OFFLOADED
-        if offloaded and backend.optimizer == "ort_fused_adam":
-            raise UserError(
-                f"backends.{name}.optimizer=ort_fused_adam has CUDA kernels only, and with "
-                f"sharding={backend.sharding} the host takes the step",
-                "choose deepspeed_cpu_adam",
-            )
-        if not offloaded and backend.optimizer == "deepspeed_cpu_adam":
-            raise UserError(
-                f"backends.{name}.optimizer=deepspeed_cpu_adam steps on the host, and with "
-                f"sharding={backend.sharding} the states are on the GPU",
-                f"choose one of {', '.join(choices.OFFLOADED)}, or another optimizer",
-            )
-
-    def _check_16_bits(self, name: str, backend: Backend) -> None:
-        if backend.sharding not in choices.IN_16_BITS_ALONE:
-            return
-        precision = self.precision_of(name)
-        if precision.name not in choices.SIXTEEN_BITS:
-            raise UserError(
-                f"backends.{name} cannot run precision={precision.name}, since "
-                f"sharding={backend.sharding} trains in 16 bits alone",
-                "choose precision=bf16 or fp16, or a backend with sharding=zero1",
             )
 
     def _check_measure(self) -> None:

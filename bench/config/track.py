@@ -23,13 +23,6 @@ class Wandb:
 
 
 @dataclass(kw_only=True)
-class Tensorboard:
-    """TensorBoard."""
-
-    subfolder: str  # of `Track.folder`
-
-
-@dataclass(kw_only=True)
 class Track:
     """The trackers, each None if it is not wanted."""
 
@@ -37,7 +30,6 @@ class Track:
     timeout_s: float = above_zero()  # for all of them together
     mlflow: Mlflow | None = None
     wandb: Wandb | None = None
-    tensorboard: Tensorboard | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "track.")
@@ -47,4 +39,4 @@ class Track:
     @property
     def names(self) -> list[str]:
         """The wanted ones."""
-        return [name for name in ("mlflow", "wandb", "tensorboard") if getattr(self, name) is not None]
+        return [name for name in ("mlflow", "wandb") if getattr(self, name) is not None]

@@ -45,10 +45,5 @@ class Precision:
 
     name: str = one_of(*PRECISIONS)
 
-    @classmethod
-    def named(cls, name: str) -> "Precision":
-        """Return the precision of that name."""
-        return cls(name=name)
-
     def __post_init__(self) -> None:
         check_fields(self, "precision.")

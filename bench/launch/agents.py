@@ -7,7 +7,6 @@ launch: the next launch begins with another address layout and another allocator
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import tempfile
@@ -159,14 +158,6 @@ class Agent:
         elif self.returncode is None and self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it by force."""
-        self.send_signal(signal.SIGKILL)
 
     def _read(self, seconds: float | None) -> bool:
         """Read what the parent reports within `seconds` (None: no limit); False if it reports nothing."""

@@ -56,10 +56,7 @@ class Channel:
         self._received = b""
 
     def send(self, message: object) -> None:
-        """Send one message: a msgspec Struct, a dataclass, or plain data.
-
-        Closed if there is nobody to read it.
-        """
+        """Send a msgspec Struct, a dataclass, or plain data; Closed if there is nobody to read it."""
         try:
             encoded = msgspec.msgpack.encode(message)
             self.socket.sendall(LENGTH.pack(len(encoded)) + encoded)

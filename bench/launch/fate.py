@@ -30,16 +30,6 @@ OUT_OF_MEMORY = (
 )
 """How torch, ONNX Runtime, Python, CUDA, cuBLAS, oneDNN, C++ and the loader say it: lower-case patterns."""
 
-STATES = {
-    psutil.STATUS_RUNNING: "computes",
-    psutil.STATUS_DISK_SLEEP: "waits for a disk",
-    psutil.STATUS_STOPPED: "is stopped (SIGSTOP)",
-    psutil.STATUS_TRACING_STOP: "is stopped by a debugger",
-    psutil.STATUS_ZOMBIE: "has ended",
-    psutil.STATUS_DEAD: "has ended",
-}
-"""The states of a process in words; any other is some way to sleep."""
-
 
 def tells_of_memory(text: str) -> bool:
     """Whether an error's words, or a log's, say that there was not enough memory."""
@@ -136,14 +126,10 @@ def _oom_kills(path: Path) -> int:
     )
 
 
-def state(pid: int) -> str:
-    """What a process does at this moment."""
-    try:
-        return STATES.get(psutil.Process(pid).status(), "sleeps")
-    except psutil.NoSuchProcess:
-        return "has ended"
-
-
 def states(pids: Mapping[int, int]) -> str:
-    """What the ranks of this mapping to process ids do: `rank 0 sleeps, rank 1 is stopped (SIGSTOP)`."""
-    return ", ".join(f"rank {rank} {state(pid)}" for rank, pid in sorted(pids.items()))
+    """What the ranks of this mapping to process ids do: `rank 0: sleeping, rank 1: stopped`."""
+    found: dict[int, str] = {}
+    for rank, pid in sorted(pids.items()):
+        with suppress(psutil.NoSuchProcess):
+            found[rank] = psutil.Process(pid).status()
+    return ", ".join(f"rank {rank}: {found.get(rank, 'ended')}" for rank in sorted(pids))

@@ -112,10 +112,7 @@ class Group:
                         self._node_ranks_of(rank).adopt(rank, pid)
 
     def request(self, request: Request[A], sampler: GpuSampler | None = None) -> list[A]:
-        """Send a request to every rank; their answers in the order of the ranks.
-
-        LaunchFailed if a rank failed, ended or took longer than the time limit.
-        """
+        """Ask every rank; their answers in order. LaunchFailed if one failed, ended or took too long."""
         self.ask(request)
         return self.answers(request, sampler)
 

@@ -1,11 +1,7 @@
-"""Makes processes end with their parent, however it ends.
-
-`python -m bench.launch.lifeline SCRIPT ARGUMENTS…` runs a script that ends with its agent.
-"""
+"""Makes processes end with their parent, however it ends."""
 
 import ctypes
 import os
-import runpy
 import signal
 import sys
 
@@ -25,14 +21,3 @@ def die_with(parent: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
         sys.exit("the parent process has ended")
-
-
-def main() -> None:
-    """Run the script as if Python had started it directly."""
-    die_with(int(os.environ[AGENT_VARIABLE]))
-    sys.argv = sys.argv[1:]
-    runpy.run_path(sys.argv[0], run_name="__main__")
-
-
-if __name__ == "__main__":
-    main()

@@ -141,26 +141,23 @@ class LocalRanks:
     def log_tail(self) -> str:
         """Return the end of the log."""
         try:
-            with self.log.open("rb") as log:
-                log.seek(0, os.SEEK_END)
-                log.seek(max(0, log.tell() - LOG_TAIL_BYTES))
-                return log.read().decode(errors="replace")
+            return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
         except OSError:
             return ""
 
     def terminate(self) -> None:
         """Ask the agent to end."""
-        self.agent.terminate()
+        self.agent.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """End every process; the agent reaps its ranks first, and killed would leave them as zombies."""
         self.signal(signal.SIGKILL)
         self.pids.clear()  # closed twice, it must not reach processes that got these numbers since
-        self.agent.terminate()
+        self.agent.send_signal(signal.SIGTERM)
         try:
             self.agent.wait(AGENT_SECONDS)
         except subprocess.TimeoutExpired:
-            self.agent.kill()
+            self.agent.send_signal(signal.SIGKILL)
             self.agent.wait()
         self.scratch.remove()
 

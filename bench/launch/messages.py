@@ -151,7 +151,7 @@ class LossesComputed(Answer, frozen=True, kw_only=True):
 class Request(msgspec.Struct, Generic[A], frozen=True, tag_field="do"):
     """Something that every rank of a group is asked for; `A` is the answer to it.
 
-    `bench.worker.rank.torch_rank.TorchRank` has a method of the tag's name with its fields as arguments.
+    `bench.worker.rank.rank.Rank` has a method of the tag's name with its fields as arguments.
     """
 
     answered_by: ClassVar[str] = ""  # a module with a function of the tag's name, which gets the rank, too

@@ -19,7 +19,9 @@ class Scratch:
 
     def __init__(self) -> None:
         for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
-            _remove_if_stale(lock)
+            with suppress(OSError), lock.open("r+b") as held:  # another user's, or gone by now
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
         self._lock = -1
         while self._lock < 0:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -33,24 +35,6 @@ class Scratch:
         """Remove the folder and all that is in it. May be called twice."""
         if self._lock < 0:
             return
-        _remove(self.path)
+        shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
         self._lock = -1
-
-
-def _remove(folder: Path) -> None:
-    """Remove the lock last: without it, what is left would not be recognised as a stale folder."""
-    for path in folder.iterdir():
-        if path.name == LOCK:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_if_stale(lock: Path) -> None:
-    with suppress(OSError), lock.open("r+b") as held:  # another user's, or gone by now
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove(lock.parent)

@@ -37,7 +37,7 @@ class WorkerSpec:
     device: str
     device_uuids: tuple[str, ...]  # by local rank; empty on a CPU
     threads: int
-    holds_threads: bool  # the engine keeps to `threads`
+    pins_cores: bool  # the engine keeps to `threads`
     cores: tuple[tuple[int, ...], ...]  # by local rank
     blas: str  # which path MKL must prove to take
     memory_limit_bytes: int | None  # of each rank's private memory; None: on a CPU, what is left

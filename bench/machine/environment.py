@@ -1,7 +1,4 @@
-"""Takes, compares and hashes environments.
-
-An environment is plain JSON: versions, hardware, driver, variables, and the hash of the harness's code.
-"""
+"""Takes, compares and hashes environments, plain JSON: versions, hardware, variables, the code's hash."""
 
 import hashlib
 import json
@@ -23,8 +20,6 @@ from bench.setup.recipes import MKL_LIBRARY
 
 OF_A_STACK = ("stack", "python", "packages")
 """Entries in which backends of one comparison may differ, if they are of different stacks."""
-
-WITHOUT_EFFECT = ("removed_variables",)  # entries that are recorded but change nothing
 
 UNRECORDED = (
     *("PATH", "PYTHONPATH", "TORCH_EXTENSIONS_DIR", "CUDA_HOME", "CUDA_CACHE_PATH"),
@@ -59,10 +54,9 @@ KERNEL_SETTINGS = {
 
 
 def take(settings: dict[str, Any], stack: str | None = None) -> dict[str, Any]:
-    """The environment of workers on this machine as plain JSON.
+    """The environment of workers on this machine; nothing depends on time, load or where the checkout lies.
 
-    Nothing in it depends on time, load or where the checkout lies. `settings` are keyword arguments of
-    `variables.worker_variables`; packages are those of `stack`, or this process's own if None.
+    `settings` are keyword arguments of `worker_variables`; the stack None is this process's own.
     """
     installed = stacks.installed(stack)
     assert installed is not None, (
@@ -139,7 +133,7 @@ def hash_environment(environment: dict[str, Any]) -> str:
 
 
 def _with_effect(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in environment.items() if key not in WITHOUT_EFFECT}
+    return {key: value for key, value in environment.items() if key != "removed_variables"}
 
 
 def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:

@@ -18,10 +18,7 @@ def available_cores() -> int:
 
 
 def default_precision(device: str) -> str:
-    """The customary precision on this hardware: bf16 from Ampere on, fp16 on Volta and Turing, else fp32.
-
-    Tensor cores of these generations multiply such numbers; an older GPU gains nothing.
-    """
+    """The precision of this hardware's tensor cores: bf16 from Ampere on, fp16 before; without any fp32."""
     gpus = _gpus() if device == "cuda" else ()
     capability = min((gpu.capability for gpu in gpus), default=(0, 0))
     return "bf16" if capability >= (8, 0) else "fp16" if capability >= (7, 0) else "fp32"

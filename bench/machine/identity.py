@@ -1,11 +1,7 @@
 """Which machine this is: what its hardware reports, and the folder and name of its results.
 
-Machines of equal identity are hosts of one kind. They still differ in speed, so each has its own folder.
-How hosts are told apart: docs/methodology.md, "Hosts".
-
-Two CPUs are the same only if vendor, family, model, stepping and instruction sets are. If these are not
-recorded, only the marketing name is known, which several families share: such a CPU is never taken for a
-known one.
+Machines of equal identity are hosts of one kind. They still differ in speed, so each has its own folder
+(docs/methodology.md, "Hosts"). A CPU recorded by its marketing name alone is never taken for a known one.
 """
 
 import functools
@@ -83,10 +79,7 @@ def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_folder(identity: Mapping[str, Any] | None = None) -> str:
-    """Return `amd-family25-model17-2-cores-1f3a`, or `8-h100-64-cores-9c0d`.
-
-    The last four digits are a hash of the identity. Without one it is this host's, whose own hash follows.
-    """
+    """Return `amd-family25-model17-2-cores-1f3a` with the identity's hash; without one this host's folder."""
     if identity is None:
         return f"{name_folder(identify())}-{identify_host()}"
     cores = "-".join([str(identity["cores"]), "core" if identity["cores"] == 1 else "cores"])
@@ -113,10 +106,7 @@ def describe(identity: Mapping[str, Any], microarchitecture: str | None) -> str:
 
 
 def find_microarchitecture() -> str | None:
-    """The newest microarchitecture, by archspec's name, whose instruction sets this CPU all shows.
-
-    A virtual machine may hide some, so that the CPU is newer than that. None where archspec knows none.
-    """
+    """The newest microarchitecture of archspec all of whose instruction sets this CPU shows; None without."""
     import archspec.cpu  # only where it is asked for: no command that reads results needs it
 
     name = archspec.cpu.host().name

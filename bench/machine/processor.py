@@ -36,11 +36,7 @@ Texts = Mapping[str, Sequence[str]]
 
 
 def describe_processor(root: Path = Path("/")) -> dict[str, Any]:
-    """Return the description of this machine's CPU, plain JSON that neither time nor load changes.
-
-    Read below `root`: the kernel's list of processors, and sysfs' folders of cores, of memory nodes (NUMA)
-    and of what the firmware calls the machine.
-    """
+    """Return the description of this machine's CPU, plain JSON that neither time nor load changes."""
     text, cpus = read_text(root / "proc/cpuinfo") or "", root / "sys/devices/system/cpu"
     product = [read_text(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name")]
     identity = parse_cpuinfo(text)

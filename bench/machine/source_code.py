@@ -23,10 +23,7 @@ OF_STUDIES = ("ranks.py", "stage.py", "watch.py")
 
 
 def git_commit() -> str:
-    """The checkout's commit, with `-dirty` if the harness's code differs from it; `unknown` without git.
-
-    A file of the harness that git does not track, such as a user's engine, is a difference, too.
-    """
+    """The checkout's commit, `-dirty` if code, untracked files included, differs; `unknown` without git."""
     commit = _git("rev-parse", "--short=12", "HEAD")
     if not commit:
         return "unknown"

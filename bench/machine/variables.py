@@ -48,11 +48,7 @@ def worker_variables(
     checkpointing: bool,
     prefix: Path = Path(sys.prefix),
 ) -> dict[str, str]:
-    """Return the coordinator's variables without those of `REMOVED`, and with the comparison's settings.
-
-    `base` are the coordinator's, `prefix` is the folder of the workers' environment, the rest is as in
-    `Config`.
-    """
+    """Return the coordinator's variables, `base`, without `REMOVED` and with the comparison's settings."""
     variables = {
         name: value
         for name, value in base.items()
@@ -77,9 +73,9 @@ def worker_variables(
     }
     if device == "cuda":
         variables |= {
-            # What a driver compiles at a kernel's first use (`describe_first_use` in bench/machine/gpus.py).
-            # The launch that checks parity, with dropout off, does most of that; all later ones find it here.
-            "CUDA_CACHE_PATH": str(cuda_cache(base, prefix)),
+            # What a driver compiles at a kernel's first use, such as ONNX Runtime's for compute capabilities
+            # after 8.6. The launch that checks parity does most of that; all later ones find it here.
+            "CUDA_CACHE_PATH": base.get("CUDA_CACHE_PATH") or str(prefix / "cuda-cache"),
             "CUDA_CACHE_MAXSIZE": str(4 << 30),
             "CUDA_MODULE_LOADING": "LAZY",  # only the kernels that are used
         }
@@ -102,11 +98,6 @@ def worker_variables(
         preloaded = filter(None, (str(prefix / MKL_LIBRARY), base.get("LD_PRELOAD")))
         variables["LD_PRELOAD"] = ":".join(preloaded)
     return variables
-
-
-def cuda_cache(base: Mapping[str, str], prefix: Path) -> Path:
-    """Return the folder for kernels that the driver has compiled: the user's, or one of the environment's."""
-    return Path(base.get("CUDA_CACHE_PATH") or prefix / "cuda-cache")
 
 
 def removed_variables(base: Mapping[str, str]) -> list[str]:

@@ -1,15 +1,11 @@
-"""One comparison from its configuration to its results file: parity, the search if wanted, timed launches.
-
-Imports no torch; the worker groups do the work, one block at a time.
-"""
+"""One comparison from its configuration to its results file: parity, the search if wanted, timed launches."""
 
 import fcntl
 import itertools
 import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +18,10 @@ from bench.config.backend import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group
-from bench.machine.gpus import Gpu, describe_first_use, visible_gpus
+from bench.machine.gpus import visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Scan, scan_cores
-from bench.machine.variables import cuda_cache
 from bench.measure.groups.blocks import BlockTimer
 from bench.measure.groups.busy_cores import QuietCores
 from bench.measure.groups.device_memory import DeviceMemory
@@ -93,8 +88,8 @@ class Comparison:
         *,
         start_group: Callable[..., Group] = Group,
         scan: Scan | None = None,
-        clock: Callable[[], float] = time.monotonic,
         bar: ProgressBar | None = None,
+        clock: Callable[[], float] = time.monotonic,
         nodes: Any = None,
         show_verdict: Callable[[ComparisonOutcome], None] | None = None,
     ) -> None:
@@ -106,26 +101,21 @@ class Comparison:
             sorted(os.sched_getaffinity(0)),
             world_size=device.ranks_per_node,
             threads=device.threads,
-            held=device.hold_threads,
+            held=device.pin_cores,
             near=[gpu.near_cores for gpu in gpus],
             shared=device.share_cores,
         )
         ours = frozenset(itertools.chain(*cores))
         scan = scan or partial(scan_cores, ours)
         plan = resolve(config, stem, gpus=gpus, cores=cores)
-        self._first_words = [
-            describe_reference(plan.reference, list(plan.backends)),
-            _describe_first_use(config, gpus),
-        ]
         bar = bar or ProgressBar(Console(stderr=True))
-        timed = measure.launches > 0
         of_studies: list[type[Stage]] = [part.STAGE for part in load_wanted("stage", config)]
         of_studies.sort(key=lambda stage: bool(stage.after_verdict))  # last what no verdict waits for
-        wanted: dict[Callable[[Run], Stage], bool] = {
-            **{stage: True for stage in of_studies if stage.before_timing},
-            TimedLaunches: timed,
-            **{stage: True for stage in of_studies if not stage.before_timing},
-        }
+        wanted: list[type[Stage]] = [
+            *(stage for stage in of_studies if stage.before_timing),
+            *([TimedLaunches] if measure.launches else []),
+            *(stage for stage in of_studies if not stage.before_timing),
+        ]
         beside = [part.TABLE for part in load_wanted("table", config)]
         earlier = take_over_earlier_run(plan.output, plan.records, resume=config.resume, beside=beside)
         ledger = Ledger(plan.output, plan.records, earlier)
@@ -134,7 +124,7 @@ class Comparison:
         devices: list[SampledDevice] = [GpuMeter(gpu.uuid) for gpu in gpus[: device.ranks_per_node]]
         sampler = GpuSampler([*devices, *(nodes.devices() if nodes and gpus else [])])
         smallest = min((gpu.memory_total_bytes for gpu in gpus), default=0)  # other nodes' GPUs are equal
-        memory = DeviceMemory(sampler, smallest, in_turns=plan.all_resident)
+        memory = DeviceMemory(sampler, smallest, in_turns=plan.interleaved)
         self.shared = run = Run(
             plan=plan,
             names=[name for name in plan.backends if name not in earlier.failed],
@@ -150,7 +140,7 @@ class Comparison:
             show_verdict=show_verdict and (lambda: show_verdict(self.outcome())),
         )
         self.parity = Parity(run)
-        others = [stage(run) for stage, is_wanted in wanted.items() if is_wanted]
+        others = [stage(run) for stage in wanted]
         self.fit = DeviceFit(run)
         self.stages: list[Stage] = [self.parity, self.fit, *others]
 
@@ -162,7 +152,7 @@ class Comparison:
     def measure(self) -> None:
         """Run the stages; what fails leaves a row and the others go on."""
         run, names = self.shared, self.shared.names
-        for words in filter(None, self._first_words):
+        if words := describe_reference(run.plan.reference, run.plan.backends):
             run.bar.print_line(words)
         if run.plan.config.resume:
             run.bar.print_line(run.earlier.summary(run.output.csv))
@@ -222,10 +212,3 @@ def _remove_large_files(output: Output) -> None:
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
-
-
-def _describe_first_use(config: Config, gpus: Sequence[Gpu]) -> str:
-    """What the first use of ONNX Runtime on these GPUs costs; empty if it is not the first."""
-    uses_onnxruntime = any(backend.engine == "ortmodule" for backend in config.backends.values())
-    compiled = cuda_cache(os.environ, Path(sys.prefix)).exists()
-    return describe_first_use(gpus) if uses_onnxruntime and not compiled else ""

@@ -7,7 +7,7 @@ from textwrap import fill
 
 from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.report.build import render_all, render_report
-from bench.report.content import definitions
+from bench.report.content.answer import NO_ANSWER
 from bench.report.content.study_commands import find_commands, suggest_figure
 from bench.report.files import RENDERED
 from bench.results.machines import list_machines
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> int:
     for sentence in rendered.refused:
         print(sentence, file=sys.stderr)
     sentences = [f"{answer.setting}: {answer.short}" for answer in rendered.answers]
-    first, *further = sentences or [definitions.NO_ANSWER]
+    first, *further = sentences or [NO_ANSWER]
     print_closing(
         first,
         table="\n".join(fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in further),

@@ -23,7 +23,6 @@ from bench.report.pages.machine import MachinePage
 from bench.report.render.csv import render_csv
 from bench.report.render.html import render_html
 from bench.report.render.markdown import render_markdown
-from bench.report.words.formatting import plural
 from bench.results.atomic import write_atomically
 from bench.results.csv_files import list_files
 from bench.results.machines import list_machines, name_machine, name_machines
@@ -98,8 +97,14 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     read = [collect(files_of(folder / name) if name else list_files(folder)) for name in names]
     families = with_distinct_titles([collection.comparisons for collection in read])
     shown = families[: len(shown_first)]  # the first family that is not empty answers first
-    links, other_files, refused = _write_pages_beside(folder, out_dir)
-    sentences = [*(sentence for collection in read for sentence in collection.refused), *refused]
+    links, other_files = list[Link](), list[Path]()
+    sentences = [sentence for collection in read for sentence in collection.refused]
+    for page_beside in find_pages(over_machines=False):
+        results = files_of(*(folder / name for name in page_beside.folders))
+        written, damaged = write_page(page_beside, results, out_dir)
+        links += [Link(page_beside.about, written.files[0].name)] if written.files else []
+        other_files += written.files
+        sentences += damaged
     everything = Collection(comparisons=list(chain(*shown)), refused=list(dict.fromkeys(sentences)))
     comparisons = dict(zip(names, families, strict=True))
     if not (everything.comparisons or links):
@@ -121,11 +126,10 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         figures=[figure for figure, _ in planned],
         other_pages=links,
     )
-    write_atomically(for_git, render_markdown(page.blocks(on_screen=False)))
+    markdown = render_markdown(page.blocks())
+    write_atomically(for_git, markdown)
     write_atomically(table, render_csv(rows_of(everything.comparisons), IN_SUMMARY))
-    count = plural(len(everything.comparisons), "comparison")
-    about = f"Training backends, compared: {count}, rebuilt from the results alone"
-    write_atomically(for_screen, render_html(QUESTION, about, page.blocks(on_screen=True)))
+    write_atomically(for_screen, render_html(QUESTION, markdown, out_dir))
     return Rendered(
         written=[for_screen, for_git, table, *other_files, *(figure.path for figure in page.figures)],
         refused=everything.refused,
@@ -136,15 +140,3 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
 
 def _choose(page: StudyPage, report: Rendered) -> list[ReportedComparison]:
     return [one for folder in page.folders for one in report.comparisons[folder]]
-
-
-def _write_pages_beside(folder: Path, out_dir: Path) -> tuple[list[Link], list[Path], list[str]]:
-    links: list[Link] = []
-    files: list[Path] = []
-    refused: list[str] = []
-    for page in find_pages(over_machines=False):
-        written, damaged = write_page(page, files_of(*(folder / name for name in page.folders)), out_dir)
-        links += [Link(page.about, written.files[0].name)] if written.files else []
-        files += written.files
-        refused += damaged
-    return links, files, refused

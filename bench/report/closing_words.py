@@ -99,10 +99,7 @@ def print_rest(
 def suggest(
     comparison: ReportedComparison, results: Path, config: Config, *, interrupted: bool = False
 ) -> tuple[str, str]:
-    """The command to type next, and its purpose.
-
-    `interrupted` says whether the work after the verdict was interrupted.
-    """
+    """The command to type next, and its purpose; `interrupted`: the work after the verdict was."""
     failed = {summary.status for summary in comparison.summaries} - {*PASSED}
     spoiled = bool(failed) and OTHER_PROCESSES in set(comparison.rows["invalid_because"])
     verdicts = {outcome.verdict for _, outcome in _outcomes(comparison)}

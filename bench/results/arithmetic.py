@@ -1,6 +1,6 @@
 """The arithmetic of one block: its counts, seconds and bytes become the figures of a row."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -13,11 +13,6 @@ Number = TypeVar("Number", float, Floats)
 def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Number:
     """Throughput of a block over all ranks; `seconds` are those of the slowest one."""
     return steps * global_batch / seconds
-
-
-def block_seconds(seconds_per_rank: Iterable[float]) -> float:
-    """Seconds of a block or a phase: those of the slowest rank, for which the others wait."""
-    return max(seconds_per_rank)
 
 
 def mean(values: Sequence[float]) -> float:

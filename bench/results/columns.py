@@ -89,7 +89,7 @@ TABLE = {
     "blas": (TEXT, EQUAL | FILES_SAID | TRACKED),
     "seed": (WHOLE, FILES_SAID | TRACKED),
     "margin": (REAL, NONE),  # a ratio within 1 ± margin is `same`
-    "until": (REAL, NONE),  # half-width at which launches ended; blank: their number was fixed
+    "target_half_width": (REAL, NONE),  # half-width at which launches ended; blank: their number was fixed
     # from 1; 0 is what comes before: parity, and the search for the largest batch
     "launch": (WHOLE, NONE),
     "round": (WHOLE, NONE),  # from 1; blank: the launch failed
@@ -178,3 +178,6 @@ def columns_with(rule: Rule) -> tuple[str, ...]:
 
 REMOVED = ("installed_mib", "loaded_mib", "published_layers_flops_share", "layers_flops_share")
 """Columns of earlier files that are no longer read."""
+
+HASHES = dict.fromkeys(("git_commit", "config_hash", "environment_hash"), str)
+"""So that they are read as text: of `8e97791590479355`, which it takes for a number, pandas 2.3 dies."""

@@ -116,10 +116,8 @@ def read_content(path: Path) -> bytes:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """The results files right inside a folder, sorted by name; those beside them have a dot in their names.
-
-    UserError if there is none.
-    """
+    """The results files right inside a folder, sorted by name; UserError if there is none."""
+    # tables beside a results file have a dot in their names
     if paths := sorted(path for path in folder.glob("*.csv") if "." not in path.stem):
         return paths
     raise UserError(f"{folder} holds no results file", "measure with `make bench` first")
@@ -186,11 +184,7 @@ def _convert_columns(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _check_rows(table: pd.DataFrame, name: str) -> None:
-    """Refuse rows that contradict themselves or each other.
-
-    Raises:
-        UserError: naming the file and what is wrong.
-    """
+    """Refuse rows that contradict themselves or each other."""
     if table.empty:
         raise _damaged(name, "it has no rows")
     cells = ColumnArrays(table)

@@ -48,10 +48,7 @@ def _shorten(name: str) -> str:
 
 
 def keep_identity(folder: Path) -> None:
-    """Mark a folder as this machine's, if it is not marked yet.
-
-    UserError if it is another machine's.
-    """
+    """Mark a folder as this machine's if it is not marked yet; UserError if it is another machine's."""
     if not (folder / FILE).exists():
         write_identity(folder, identify(), find_microarchitecture())
     elif (known := _read(folder))["identity"] != identify():

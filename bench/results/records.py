@@ -10,7 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from bench.errors import STATUSES
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.results.atomic import write_atomically
 from bench.results.prediction import Predicted
@@ -55,10 +54,6 @@ class Phase:
     samples: tuple[tuple[GpuSample, ...], ...] = ()  # per device, while the phase ran
     device_ends: tuple[tuple[GpuSample, ...], ...] = ()  # per rank, before the phase and after it
 
-    def __post_init__(self) -> None:
-        if not self.seconds or min(self.seconds) <= 0:
-            raise ValueError("a phase's seconds must be positive, one value per rank")
-
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp(Phase):
@@ -80,11 +75,6 @@ class Block(Phase):
     loss_scale: float | None = None  # at the end; None: the loss is not scaled
     skipped_steps: int | None = None  # as gradients overflowed: less work; None: the loss is not scaled
     allocator_retries: tuple[int | None, ...] = ()  # of torch's on the device: it freed all it kept
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.steps, self.round, self.position, self.attempt) < 1:
-            raise ValueError("a block has at least one step; rounds, positions and attempts count from 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +166,7 @@ class Record:
     blas: str = "stock"
     seed: int
     margin: float
-    until: float | None = None  # half-width at which launches end; None: their number is fixed
+    target_half_width: float | None = None  # half-width at which launches end; None: their number is fixed
     workload: Workload
     setup: Phase | None = None
     first_step: Phase | None = None
@@ -205,14 +195,6 @@ class Record:
     environment: dict[str, Any]
     environment_hash: str
     schema_version: int = SCHEMA_VERSION
-
-    def __post_init__(self) -> None:
-        if self.status not in STATUSES:
-            raise ValueError(f"{self.status!r} is not one of {', '.join(STATUSES)}")
-        if self.launch < NOT_TIMED or (self.launch > NOT_TIMED) != (self.stage is LaunchStage.TIMED):
-            raise ValueError(f"{self.launch} is no number of a {self.stage.value} launch")
-        if self.status == "ok" and self.message:
-            raise ValueError("an ok record has no message")
 
     def save(self, path: Path) -> None:
         """Write the record as JSON, atomically: a reader sees the old file or the new, never half.

@@ -33,7 +33,7 @@ def rows_of_record(record: Record) -> list[dict[str, Any]]:
 
 def _block_row(record: Record, block: Block) -> dict[str, Any]:
     launch = _launch_cells(record)
-    seconds = arithmetic.block_seconds(block.seconds)
+    seconds = max(block.seconds)
     contamination = validity.find_contamination(block, record.cores_per_rank)
     for part in load_parts("cells").values():
         launch |= part.make_cells(record, block.steps, seconds)
@@ -90,14 +90,14 @@ def _phase_cells(record: Record) -> dict[str, Any]:
     warm_up = record.warm_up
     cells: dict[str, Any] = {
         "import_s": max(record.import_seconds, default=None),
-        "warm_up_s": _sum([arithmetic.block_seconds(phase.seconds) for phase in warm_up]),
+        "warm_up_s": _sum([max(phase.seconds) for phase in warm_up]),
         "warm_up_steps": _sum([phase.steps for phase in warm_up]),
         "warm_up_settled": None if record.warm_up_settled is None else int(record.warm_up_settled),
     }
     for name, phase in (("setup", record.setup), ("first_step", record.first_step)):
         if phase is not None:
             cells |= {
-                f"{name}_s": arithmetic.block_seconds(phase.seconds),
+                f"{name}_s": max(phase.seconds),
                 f"{name}_cpu_seconds": sum(phase.cpu_seconds),
                 f"{name}_host_peak_mib": _highest_mib(phase.host_peak_bytes),
                 f"{name}_host_anonymous_peak_mib": _highest_mib(phase.host_anonymous_peak_bytes),

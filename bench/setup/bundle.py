@@ -7,19 +7,16 @@ instruction sets, and an x86-64 Linux with its C library or a newer one.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from bench.errors import UserError
 from bench.setup.checkout import ROOT
-from bench.setup.choice import DEVICES, device_here
 from bench.setup.interpreter import bring_python
-from bench.setup.recipes import STACKS, Stack
+from bench.setup.recipes import Stack
 
 NAME = "training-backend-bench"  # of the folder that unpacking makes
 PYTHONS = ".python"  # of the folder in it that holds Python
@@ -28,19 +25,17 @@ CHECKSUMS = "SHA256SUMS"
 
 
 def make_bundle(stack: Stack, device: str, folder: Path, piece_mib: int) -> list[Path]:
-    """Write the archive below `folder` and return its pieces, each of at most `piece_mib` MiB.
-
-    UserError if git, uv or the set-up fails.
-    """
+    """Write the archive below `folder` and return its pieces, each of at most `piece_mib` MiB."""
     checkout = folder / NAME
     shutil.rmtree(checkout, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     _run(("git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(checkout)), ROOT)
     # uv keeps the environment's Python in it then, and not in a home that the other machine lacks.
-    settings = {"UV_PYTHON_INSTALL_DIR": str(checkout / PYTHONS)}
-    python, _ = bring_python(stack.pythons[device], settings)
+    python, _ = bring_python(stack.pythons[device], str(checkout / PYTHONS))
     _run((python, "-m", "bench.setup", "--stack", stack.name, "--device", device), checkout)
-    return pack(checkout, piece_mib * MIB)
+    pieces = pack(checkout, piece_mib * MIB)
+    print(f"There: cat {NAME}.tar.gz.* | tar xz && cd {NAME} && make bench (sha256sum -c {CHECKSUMS} checks)")
+    return pieces
 
 
 def pack(checkout: Path, piece_bytes: int) -> list[Path]:
@@ -68,27 +63,3 @@ def _run(command: tuple[str, ...], folder: Path) -> None:
         raise UserError(
             f"`{' '.join(command[:2])}` ended with status {done.returncode}", "see the lines above"
         )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Pack this checkout, and return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python3 -m bench.setup.bundle", description="Pack this checkout for machines without a network."
-    )
-    parser.add_argument("--stack", choices=STACKS, default="ort", help="versions to install (default: ort)")
-    parser.add_argument("--device", choices=DEVICES, help="the packages (default: cuda if there is a GPU)")
-    parser.add_argument("--out", type=Path, default=ROOT / "bundle", help="the folder (default: bundle)")
-    parser.add_argument("--piece-mib", type=int, default=4000, help="largest piece, in MiB (default: 4000)")
-    options = parser.parse_args(arguments)
-    try:
-        device = options.device or device_here()
-        make_bundle(STACKS[options.stack], device, options.out.absolute(), options.piece_mib)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(f"There: cat {NAME}.tar.gz.* | tar xz && cd {NAME} && make bench (sha256sum -c {CHECKSUMS} checks)")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

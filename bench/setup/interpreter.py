@@ -14,16 +14,14 @@ from bench.errors import UserError
 from bench.setup.checkout import ROOT
 from bench.setup.nvidia_smi import version
 from bench.setup.recipes import NETWORK
-from bench.setup.surroundings import describe_lacking, find_lacking, spare_folders
+from bench.setup.surroundings import describe_lacking, find_lacking
 
 PROBE = """
-import importlib.util, json, os, sys, sysconfig
-header = os.path.join(sysconfig.get_config_var("INCLUDEPY"), "Python.h")
-lacks = [name for name in ("venv", "ensurepip") if importlib.util.find_spec(name) is None]
-lacks += [] if os.path.exists(header) else ["Python.h"]
-version = "%d.%d.%d" % sys.version_info[:3]
-print(json.dumps([os.path.realpath(sys.executable), version, lacks]))
+import ensurepip, json, os, sys, sysconfig, venv
+assert os.path.exists(os.path.join(sysconfig.get_config_var("INCLUDEPY"), "Python.h"))
+print(json.dumps([os.path.realpath(sys.executable), "%d.%d.%d" % sys.version_info[:3]]))
 """
+"""Fails where a Python lacks its venv or its headers, which some distributions package apart."""
 
 TAIL_LINES = 8  # of what a failed command has printed
 
@@ -34,49 +32,29 @@ REMEDY = (
 """What to do where uv cannot bring a Python: no package's name, since most distributions have one Python."""
 
 
-def look_for_python(versions: tuple[str, ...]) -> tuple[tuple[str, str] | None, str]:
-    """Return path and version of the running interpreter if it will do, else of the first on PATH, or None.
-
-    Then why the rejected ones will not do, in words.
-    """
-    refused = []
+def look_for_python(versions: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return path and version of the running interpreter if it will do, else of the first on PATH."""
     on_path = (str(Path(folder, f"python{version}")) for version in versions for folder in os.get_exec_path())
-    for candidate in (sys.executable, *on_path):
-        if (probed := _probe(candidate)) is None:  # most do not exist
-            continue
-        path, number, lacks = probed
-        if minor(number) in versions and not lacks:
-            return (path, number), ""
-        refused.append(f"{path} is {number}" + "".join(f", without {part}" for part in lacks))
-    return None, "; ".join(dict.fromkeys(refused))
+    probed = filter(None, map(_probe, (sys.executable, *on_path)))  # most do not exist
+    return next((found for found in probed if minor(found[1]) in versions), None)
 
 
-def find_or_bring_python(versions: tuple[str, ...], env: Path) -> tuple[str, str]:
-    """Return path and version of a Python that is here, else of the newest of these, brought by uv.
-
-    uv keeps it outside of the checkout, for all of them, and its own settings count. UserError if it cannot.
-    """
-    found, refused = look_for_python(versions)
-    if found:
+def find_or_bring_python(versions: tuple[str, ...]) -> tuple[str, str]:
+    """Return path and version of a Python that is here, else of the newest of these, brought by uv."""
+    if found := look_for_python(versions):
         return found
-    print(
-        f"No Python {' or '.join(sorted(versions, key=version))} with venv and its headers is here "
-        f"({refused}):",
-        flush=True,
-    )
-    return bring_python(versions, spare_folders(env))
+    accepted = " or ".join(sorted(versions, key=version))
+    print(f"No Python {accepted} with venv and its headers is here.", flush=True)
+    return bring_python(versions)
 
 
-def bring_python(versions: tuple[str, ...], settings: dict[str, str]) -> tuple[str, str]:
-    """Return path and version of the newest of these, brought by uv with these variables.
-
-    UserError if it cannot.
-    """
+def bring_python(versions: tuple[str, ...], install_dir: str = "") -> tuple[str, str]:
+    """Return path and version of the newest of these, brought by uv into a folder, or its own."""
     newest = newest_of(versions)
     if lacking := find_lacking(brings_python=True):
         raise describe_lacking(lacking)
     print(f"uv brings Python {newest}, 30 to 50 MB ...", flush=True)
-    variables = {**os.environ, **settings}
+    variables = {**os.environ, **({"UV_PYTHON_INSTALL_DIR": install_dir} if install_dir else {})}
     with tempfile.TemporaryDirectory() as folder:
         python = str(Path(folder, "bin", "python"))
         uv = (python, "-m", "bench.setup.uv", "python")
@@ -85,11 +63,9 @@ def bring_python(versions: tuple[str, ...], settings: dict[str, str]) -> tuple[s
         _run(variables, python, "-m", "pip", "install", "--quiet", "-r", requirements, remedy=NETWORK)
         for command in (("install", "--no-bin"), ("find", "--managed-python", "--system")):
             path = _run(variables, *uv, *command, newest, remedy=REMEDY.format(newest)).strip()
-    probed = _probe(path)
-    if probed is None or probed[2]:
-        trouble = "does not start here" if probed is None else f"lacks {', '.join(probed[2])}"
-        raise UserError(f"The Python that uv brought to {path} {trouble}", REMEDY.format(newest))
-    return probed[0], probed[1]
+    if (probed := _probe(path)) is None:
+        raise UserError(f"The Python that uv brought to {path} does not start here", REMEDY.format(newest))
+    return probed
 
 
 def newest_of(versions: tuple[str, ...]) -> str:
@@ -102,14 +78,14 @@ def minor(number: str) -> str:
     return ".".join(number.split(".")[:2])
 
 
-def _probe(interpreter: str) -> tuple[str, str, list[str]] | None:
-    """The path of an interpreter without links, its version, what it lacks; None if it does not start."""
+def _probe(interpreter: str) -> tuple[str, str] | None:
+    """The path of an interpreter without links, and its version; None if it will not do."""
     with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):  # it may be a shim
         answer = subprocess.run(
             [interpreter, "-c", PROBE], capture_output=True, text=True, timeout=30, check=False
         )
-        path, number, lacks = json.loads(answer.stdout)
-        return path, number, lacks
+        path, number = json.loads(answer.stdout)
+        return path, number
     return None
 
 

@@ -10,7 +10,7 @@ from bench.errors import UserError
 
 SECONDS = 60  # how long it may take; without the driver's persistence mode it wakes every GPU first
 
-FIELDS = "name,driver_version,memory.total,memory.free"
+FIELDS = "name,driver_version,memory.total,memory.free,compute_cap"
 
 NO_DEVICES, NOT_LOADED, WARNED = 6, 9, 14
 """Exit statuses of nvidia-smi: the driver finds no GPU, is not loaded, or warns of a GPU that works."""
@@ -24,20 +24,18 @@ class ListedGpu:
     driver: str  # the driver's version
     total_mib: int  # its memory; 0 where nvidia-smi does not say
     free_mib: int  # what of it is free
-    capability: str = ""  # of CUDA, such as `9.0`; empty where the driver does not know, as those before 510
+    capability: str = ""  # of CUDA, such as `9.0`
     processes: int = 0  # that compute on it; 0 where nobody asked
 
 
 def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:
-    """Return this machine's GPUs; none where nvidia-smi is missing or finds none.
+    """Return this machine's GPUs, none where nvidia-smi is missing or finds none; UserError where it fails.
 
-    UserError where it is there and fails, so that a GPU may be there, too. With `may_lack_driver` a driver
-    that is not loaded shows none: a login node may have the image of nodes with GPUs.
+    With `may_lack_driver` no driver is loaded, as on a login node with the image of nodes with GPUs: none.
     """
     try:
-        answer = _ask(f"{FIELDS},compute_cap")
-        if answer.returncode not in (0, NO_DEVICES, WARNED):
-            answer = _ask(FIELDS)
+        command = ["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except OSError:
         return []
     except subprocess.TimeoutExpired:
@@ -50,9 +48,9 @@ def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:
     rows = [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines()]
     # It may print warnings among them, and [N/A] for what a GPU does not say.
     gpus = [
-        ListedGpu(row[0], row[1], _mib(row[2]), _mib(row[3]), "".join(filter(version, row[4:])))
+        ListedGpu(row[0], row[1], _mib(row[2]), _mib(row[3]), row[4])
         for row in rows
-        if len(row) in (4, 5) and version(row[1])
+        if len(row) == 5 and version(row[1])
     ]
     if answer.returncode not in (0, WARNED) or not gpus:
         raise _failure(printed[0] if printed else f"exit status {answer.returncode}")
@@ -62,23 +60,6 @@ def list_gpus(*, may_lack_driver: bool = False) -> list[ListedGpu]:
 def version(text: str) -> tuple[int, ...]:
     """Return (550, 54, 15) for "550.54.15"; nothing for what is no version."""
     return tuple(int(part) for part in text.split(".")) if re.match(r"[0-9]+(\.[0-9]+)*$", text) else ()
-
-
-def runs_on(capability: tuple[int, ...], architectures: str) -> bool:
-    """Tell whether kernels that were compiled for these architectures, such as `8.0;9.0`, run on such a GPU.
-
-    Machine code runs on later minor versions of its major one, and what was kept as PTX on all later ones.
-    """
-    for number, ptx in re.findall(r"([0-9]+\.[0-9]+)(\+PTX)?", architectures):
-        compiled = version(number)
-        if compiled <= capability and (compiled[0] == capability[0] or ptx):
-            return True
-    return False
-
-
-def _ask(fields: str) -> subprocess.CompletedProcess[str]:
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def _failure(trouble: str) -> UserError:

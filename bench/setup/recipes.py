@@ -58,6 +58,7 @@ wheels have folders of the same names."""
 
 TORCHS_CUDA = "12.4"  # what the pinned torch is built with
 CUDA_HOME = "nvcc/nvidia/cu13"  # the folder below an environment that holds its CUDA compiler
+ARCHITECTURES = "7.5;8.0;9.0"  # of kernels, from Turing to Hopper; one for 8.0 runs on 8.6 and 8.9, too
 
 
 def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, ...]:
@@ -69,7 +70,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, .
     libraries = tuple(f"{extensions}/{name}*.so" for name in names)
     on_gpus = (
         ("CUDA_HOME", str(env / CUDA_HOME)),
-        ("TORCH_CUDA_ARCH_LIST", choice.architectures),
+        ("TORCH_CUDA_ARCH_LIST", ARCHITECTURES),
         # Drivers of CUDA 12 cannot undo the compression of 13; a g++ that CUDA 12.4 does not know is tried.
         ("NVCC_APPEND_FLAGS", "--compress-mode=none --allow-unsupported-compiler"),
     )
@@ -79,24 +80,15 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, .
         *((cuda11_stage(checkout, env), compiler_stage(checkout, env)) if gpu else ()),
         SetupStage(
             name="ortmodule",
-            after=("packages", *(("compiler",) * gpu)),
             commands=(
-                compiled(
-                    env,
-                    libraries,
-                    "onnxruntime-training" if gpu else "onnxruntime-training-cpu",
-                    (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
-                ),
+                (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
+                prove(env, "libraries", *libraries),
             ),
             variables=on_gpus if gpu else (),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=libraries,
             inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
-            tools=("g++",),
-            does="g++ compiles ONNX Runtime's extensions of torch, 2 minutes on 2 cores the first time"
-            if not gpu
-            else "g++ and nvcc compile ONNX Runtime's extensions of torch for compute capability "
-            f"{choice.architectures}, 4 minutes on 2 cores the first time",
+            does="g++" + " and nvcc" * gpu + " compile ONNX Runtime's extensions of torch, minutes",
             remedy="it needs a working g++ with C++17",
         ),
         deepspeed_stage(checkout, env, requirements, choice),
@@ -140,7 +132,6 @@ def packages_stage(
     uv_itself = checkout / "requirements" / "uv.txt"
     return SetupStage(
         name="packages",
-        after=("venv",),
         commands=(
             (python(env), "-m", "ensurepip", "--default-pip"),
             (python(env), "-m", "pip", "install", "--progress-bar=off", "-r", str(uv_itself)),
@@ -176,7 +167,6 @@ def cuda11_stage(checkout: Path, env: Path) -> SetupStage:
     )
     return SetupStage(
         name="cuda11",
-        after=("packages",),
         commands=(
             (*install(env), "--no-deps", "--target", str(env / CUDA11), "-r", str(requirements)),
             ("sh", "-c", preload, str(env), str(source)),
@@ -197,7 +187,6 @@ def compiler_stage(checkout: Path, env: Path) -> SetupStage:
     source = checkout / "bench" / "setup" / "inside" / "cuda_compiler.py"
     return SetupStage(
         name="compiler",
-        after=("packages",),
         commands=(
             # Copies, since it is changed: links would lead into uv's cache.
             (
@@ -222,11 +211,9 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
     options = ("--no-deps", "--no-build-isolation", "--no-cache", "--reinstall", "deepspeed")
     names = ("deepspeed_shm_comm",) + ("cpu_adam",) * choice.cpu_adam
     libraries = tuple(f"{SITE}/deepspeed/ops/*/{name}_op*.so" for name in names)
-    made = (*libraries, f"{SITE}/deepspeed/git_version_info_installed.py")  # the list of what is compiled
     return SetupStage(
         name="deepspeed",
-        after=("packages",),
-        commands=(compiled(env, made, "deepspeed", (*install(env), *options)),),
+        commands=((*install(env), *options), prove(env, "libraries", *libraries)),
         variables=(
             NO_CUDA_IN_DEEPSPEED,
             ("DS_BUILD_SHM_COMM", "1"),
@@ -237,10 +224,9 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
             ("UV_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
         proof=libraries,
-        tools=("g++",),
         does="g++ compiles DeepSpeed's communication of CPU ranks"
         + " and its Adam for CPUs" * choice.cpu_adam
-        + ", about a minute the first time",
+        + ", about a minute",
         remedy="it needs a working g++ with OpenMP",
     )
 
@@ -255,12 +241,10 @@ def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) ->
     return (
         SetupStage(
             name="blas",
-            after=("venv",),
             commands=(("sh", "-c", compile_library, str(env / MKL_LIBRARY), str(source)),),
             discards=(MKL_LIBRARY,),
             proof=(MKL_LIBRARY,),
             inputs=(source,),
-            tools=("g++",),
             does="g++ compiles the two functions of device.blas=full, 1 s",
             remedy="it needs a working g++",
         ),
@@ -270,12 +254,6 @@ def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) ->
 def python(env: Path) -> str:
     """Return an environment's interpreter."""
     return str(env / "bin" / "python")
-
-
-def compiled(env: Path, made: tuple[str, ...], package: str, command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command that proves what this one makes of a package, or what the cache has of it."""
-    module = (python(env), "-m", "bench.setup.inside.compiled")
-    return (*module, "--made", *made, "--packages", package, "torch", "setuptools", "--", *command)
 
 
 def prove(env: Path, *proof: str) -> tuple[str, ...]:
@@ -289,11 +267,7 @@ def uv(env: Path) -> tuple[str, ...]:
 
 
 def install(env: Path) -> tuple[str, ...]:
-    """Return the command that installs packages into an environment, with their bytecode.
-
-    Without it every rank would compile some thousand modules in each launch, for ever where
-    PYTHONDONTWRITEBYTECODE is set.
-    """
+    """Return the command that installs packages with their bytecode, which ranks would else compile anew."""
     return (*uv(env), "pip", "install", "--compile-bytecode")
 
 

@@ -8,10 +8,8 @@ import dataclasses
 import functools
 import importlib.metadata
 import json
-import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.setup.checkout import ROOT
-from bench.setup.recipes import CUDA11, CUDA_HOME, STACKS
+from bench.setup.recipes import CUDA11, STACKS
 
 NAMES = tuple(STACKS)  # the names of the stacks, the default first
 
@@ -51,9 +49,8 @@ class Installed:
 def own() -> str:
     """Return this process's stack: `ort`, unless its torch is too new for ONNX Runtime Training."""
     packages = installed_here().packages
-    if any(name in packages for name in ORT_TRAINING):
-        return "ort"
-    return "modern" if is_torch_too_new_for_ort(packages) else "ort"
+    is_modern = is_torch_too_new_for_ort(packages) and packages.keys().isdisjoint(ORT_TRAINING)
+    return "modern" if is_modern else "ort"
 
 
 def is_torch_too_new_for_ort(packages: Mapping[str, str]) -> bool:
@@ -63,10 +60,7 @@ def is_torch_too_new_for_ort(packages: Mapping[str, str]) -> bool:
 
 
 def find_other_versions(stack: str, packages: Mapping[str, str]) -> list[str]:
-    """Return the recorded packages that have another version than the stack's requirements pin, with both.
-
-    A requirement may have a version for each Python; any of them will do.
-    """
+    """Return the recorded packages of other versions than the stack pins, for any Python, with both."""
     texts = [(ROOT / "requirements" / file).read_text(encoding="utf-8") for file in REQUIREMENTS[stack]]
     pins: dict[str, set[str]] = {}
     for name, version in re.findall(r"^([\w-]+)==([^\s;]+)", "\n".join(texts), re.MULTILINE):
@@ -83,14 +77,6 @@ def installed(stack: str | None = None) -> Installed | None:
     if stack is None or stack == own():
         return installed_here()
     return _installed_at(ROOT / STACKS[stack].folder / "bin" / "python")
-
-
-def find_cuda_compiler(prefix: Path) -> Path | None:
-    """Return the nvcc for an environment: its own, else one that torch would find; None if there is none."""
-    others = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    homes = [str(prefix / CUDA_HOME), *filter(None, others)]
-    candidates = [*(f"{home}/bin/nvcc" for home in homes), shutil.which("nvcc")]
-    return next((Path(nvcc) for nvcc in candidates if nvcc and Path(nvcc).exists()), None)
 
 
 @functools.cache

@@ -33,14 +33,11 @@ def at_largest_batch(rows: pd.DataFrame) -> bool:
 def left_alone(rows: pd.DataFrame) -> list[str]:
     """Threads and allocator, as far as nothing held them, in words: speed-ups are no results then."""
     free = (rows["cores_per_rank"] > rows["threads_per_rank"]).any()
-    return ["threads not held"] * bool(free) + ["system allocator"] * ("system" in set(rows["allocator"]))
+    return ["cores not pinned"] * bool(free) + ["system allocator"] * ("system" in set(rows["allocator"]))
 
 
 def model_label(model: str, size: str, layers: Any, published_layers: Any) -> str:
-    """A model's name, and what was left out: `bert-large, mini` or `bert-large, 6 of 24 layers`.
-
-    The last two columns are blank where the configuration does not say.
-    """
+    """A model's name, and what was left out: `bert-large, mini` or `bert-large, 6 of 24 layers`."""
     if size not in OTHER_THAN_PUBLISHED and not size.startswith("layers:"):  # published, or a user's model
         return model
     if size in OTHER_THAN_PUBLISHED or pd.isna(layers) or pd.isna(published_layers):
@@ -61,9 +58,9 @@ def by_key(overrides: Iterable[str]) -> dict[str, str]:
 def stopped_by_width(*tables: pd.DataFrame | ColumnArrays) -> bool:
     """Whether intervals may have decided the number of launches of any of these comparisons.
 
-    Either `measure.until` did, or a user who saw the intervals and added launches.
+    Either `measure.target_half_width` did, or a user who saw the intervals and added launches.
     """
-    return any(not pd.isna(rows["until"]).all() or launches_were_added(rows) for rows in tables)
+    return any(not pd.isna(rows["target_half_width"]).all() or launches_were_added(rows) for rows in tables)
 
 
 def launches_were_added(rows: pd.DataFrame | ColumnArrays) -> bool:

@@ -23,9 +23,8 @@ def load_choice(folder: str, name: str) -> ModuleType:
 def leave_out_inference_kernels() -> None:
     """Let DeepSpeed be imported without its Triton kernels, which only its inference uses.
 
-    From compute capability 8.0 on 0.16.9 imports them, too, and Triton compiles a library for them at once:
-    without a C compiler, or with a home that cannot be written to, the import would fail. Triton itself is
-    not hidden: DeepSpeed imports modules of torch.compile, which keep what they find.
+    On an A100 and later Triton would compile a library for them: that needs a C compiler and a writable home.
+    Triton itself is not hidden: DeepSpeed imports modules of torch.compile, which keep what they find.
     """
     for module, name in (("mlp", "TritonMLP"), ("attention", "TritonSelfAttention")):
         empty = ModuleType(f"deepspeed.ops.transformer.inference.triton.{module}")

@@ -10,15 +10,11 @@ from bench.launch.channel import connect
 from bench.launch.lifeline import AGENT_VARIABLE, die_with
 from bench.launch.messages import Greeting
 from bench.launch.spec import WorkerSpec
-from bench.worker.rank.rank import serve
-from bench.worker.rank.torch_rank import TorchRank
+from bench.worker.rank.rank import Rank, serve
 
 
 def run(spec: WorkerSpec, *, imported: float = 0.0) -> NoReturn:
-    """Pin this process to its cores before anything makes threads, then serve until the process ends.
-
-    `imported` are the seconds of the imports that were made for it before it was forked.
-    """
+    """Pin this process to its cores before anything makes threads, then serve until the process ends."""
     local_rank = int(os.environ["LOCAL_RANK"])
     os.sched_setaffinity(0, spec.cores[local_rank])
     if spec.memory_limit_bytes is not None:
@@ -26,7 +22,7 @@ def run(spec: WorkerSpec, *, imported: float = 0.0) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_DATA, (spec.memory_limit_bytes, spec.memory_limit_bytes))
     rank = int(os.environ["RANK"])
     channel = connect(Greeting(rank=rank, pid=os.getpid()))
-    made = TorchRank(spec, rank=rank, local_rank=local_rank)
+    made = Rank(spec, rank=rank, local_rank=local_rank)
     made.imported = imported
     made.takes_what_is_left = spec.memory_limit_bytes is None and spec.device == "cpu"
     status = serve(channel, made)

@@ -36,10 +36,7 @@ def tell(report: int, **what: Any) -> None:
 def run_agent(
     settings: int, log: int, report: int, *, parent: int, imported: float, pages: list[mapped_pages.Pages]
 ) -> NoReturn:
-    """Be the agent of a group until the process ends; ranks that failed by themselves are reported.
-
-    `imported` are the seconds of what its parent has imported, and `pages` what that uses of files.
-    """
+    """Be the agent of a group; `imported` and `pages` are the parent's imports, in seconds and in memory."""
     status = 1
     ranks: list[ForkedRank] = []
     try:
@@ -95,9 +92,8 @@ def run_torchrun(arguments: list[str], report: int, ranks: list["ForkedRank"]) -
 def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
     """The group's forked ranks on this node; none if they cannot be forked: then the log says so.
 
-    Modules that this backend alone needs are imported here, so that other backends' ranks do not have them
-    in memory; but not with a GPU, since DeepSpeed and ONNX Runtime use it at once, and CUDA survives no
-    fork. Loops are not imported, either: the imports of transformers' Trainer start a thread.
+    What this backend alone needs is imported first, but not with a GPU, which DeepSpeed and ONNX Runtime use
+    at once (CUDA survives no fork), and no loops: transformers' Trainer starts a thread.
     """
     from bench.launch.spec import WorkerSpec
     from bench.worker.__main__ import run

@@ -51,7 +51,7 @@ def starter(tmp_path: Path) -> Iterator[Starter]:
     made = Starter(tmp_path)
     yield made
     for agent in made.agents:
-        agent.kill()
+        agent.send_signal(signal.SIGKILL)
         agent.wait()
 
 
@@ -102,16 +102,16 @@ def test_ranks_that_fail_by_themselves_are_reported(
 def test_one_that_is_killed_ends_alone(starter: Starter) -> None:
     killed, other = starter.start("sleep 60"), starter.start("sleep 60")
     below = descendants(other.pid)
-    killed.kill()
+    killed.send_signal(signal.SIGKILL)
     assert killed.wait() == -signal.SIGKILL
     assert other.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
         other.wait(0.1)
     assert all(map(alive, below))
-    other.terminate()
+    other.send_signal(signal.SIGTERM)
     assert other.wait() == -signal.SIGTERM
     assert gone(below)
-    other.kill()  # its number may be another process' by now
+    other.send_signal(signal.SIGKILL)  # its number may be another process' by now
     assert other.returncode == -signal.SIGTERM
 
 
@@ -129,19 +129,19 @@ def test_without_the_process_that_forked_them_all_end_and_later_ones_get_another
 def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -> None:
     first, last = starter.start("sleep 60"), starter.start("sleep 60")
     parent = parent_of(first.pid)
-    first.kill()
+    first.send_signal(signal.SIGKILL)
     assert first.wait(10) == -signal.SIGKILL
     assert alive(parent)
-    last.kill()
+    last.send_signal(signal.SIGKILL)
     assert last.wait(10) == -signal.SIGKILL
     assert not Path(f"/proc/{parent}").exists()
     with keep_parents():
         first = starter.start("sleep 60")
         parent = parent_of(first.pid)
-        first.kill()
+        first.send_signal(signal.SIGKILL)
         first.wait(10)
         assert parent_of(starter.start("sleep 60").pid) == parent
-        starter.agents[-1].kill()
+        starter.agents[-1].send_signal(signal.SIGKILL)
         starter.agents[-1].wait(10)
         assert alive(parent)
     assert not Path(f"/proc/{parent}").exists()

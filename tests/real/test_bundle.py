@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from bench.setup import interpreter
 from bench.setup.bundle import NAME, PYTHONS, pack
 from bench.setup.install import set_up
 from bench.setup.recipes import venv_stage
-from tests.support.setting_up import VERSION, ran, shell, stack_that_makes
+from tests.support.setting_up import VERSION, ran, shell, stack_of
 
 pytestmark = pytest.mark.once
 
@@ -48,8 +49,9 @@ def test_an_environment_follows_a_python_that_was_moved_with_the_checkout(
     shutil.copy(Path(sys.executable).resolve(), python)
     for name in ("lib", "include"):
         (here / PYTHONS / name).symlink_to(Path(sys.base_prefix, name))
-    monkeypatch.setattr(interpreter, "look_for_python", lambda _: ((str(python), VERSION), ""))
-    stack = stack_that_makes(lambda _, env, choice: (venv_stage(env, choice), shell("packages", "true")))
+    monkeypatch.setattr(interpreter, "look_for_python", lambda _: (str(python), VERSION))
+    stages = lambda _, env, choice: (venv_stage(env, choice), shell("packages", "true"))  # noqa: E731
+    stack = replace(stack_of(), stages=stages)
     set_up(stack, here, "cpu")
     assert ran(here) == ["packages"]
     here.rename(there)

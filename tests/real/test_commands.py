@@ -1,7 +1,6 @@
 """The commands as processes of their own: what they import, how they start and how they end."""
 
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -63,9 +62,6 @@ def test_a_command_takes_little_longer_than_the_library_that_it_needs(
     assert of_command < times * of_library
 
 
-TABLE = [*(sys.executable, "-m", "bench.report", "table"), f"{ROOT}/tests/golden/results/bert-tiny-cpux2.csv"]
-"""Prints ×, – and ½, if there are any."""
-
 WITHOUT_PARSER = [
     sys.executable,
     "-c",
@@ -84,7 +80,7 @@ WITHOUT_PARSER = [
     ],
 )
 def test_what_a_terminal_cannot_show_is_replaced(variables: dict[str, str]) -> None:
-    for command in (TABLE, WITHOUT_PARSER, [sys.executable, "-m", "bench.compare", "--help"]):
+    for command in (WITHOUT_PARSER, [sys.executable, "-m", "bench.compare", "--help"]):
         done = subprocess.run(
             command, cwd=ROOT, capture_output=True, env={**os.environ, **variables}, check=True
         )
@@ -96,24 +92,13 @@ def test_a_reader_that_leaves_changes_no_exit_status(tmp_path: Path) -> None:
     write_records(tmp_path / "a.csv", two_backends(seed=1))
     write_records(tmp_path / "b.csv", two_backends(seed=2, ort=1.8))
     compare = [sys.executable, "-m", "bench.compare", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    for command, status in ((compare, 1), (TABLE, 0)):
+    for command, status in ((compare, 1), (WITHOUT_PARSER, 0)):
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             assert running.stdout is not None
             assert running.stderr is not None
             running.stdout.close()
             assert b"Traceback" not in running.stderr.read()
             assert running.wait() == status
-
-
-def test_a_full_disk_for_the_output_is_a_sentence() -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(TABLE, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.stderr == (
-        "The output is incomplete, since stdout takes no more (no space left on device).\n"
-    )
-    assert done.returncode == 2
-    closed = subprocess.run(shlex.join(TABLE) + " >&- 2>&-", cwd=ROOT, shell=True, check=False)
-    assert closed.returncode == 0
 
 
 def test_help_tells_what_it_is_and_what_there_is_to_choose() -> None:

@@ -1,8 +1,5 @@
 """What can be wrong with a dataset, and the one sentence that is said before anything is trained."""
 
-import gzip
-import importlib.util
-import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -92,13 +89,13 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [  # the task, what is otherwise,
     ("masked-lm", {"columns": {"label": "text"}}, "data.columns.label is not a column … one of: text."),
     ("masked-lm", {"rows": [{"text": "a cat"}] * 3}, FEWER),
     ("masked-lm", {"rows": [{"text": " "}] * 8}, f"{DATA} holds 0 samples in data.split=train, fewer"),
-    ("masked-lm", {"rows": [{"text": 5}] * 4}, f"column text of {DATA} must hold text, and row 1 has 5; "),
+    ("masked-lm", {"rows": [{"text": 5}] * 4}, f"column text of {DATA} must hold text, and a row has 5; "),
     # labels
-    (CLASSIFIED, {"rows": CLASSES}, "the label 2, but model.name=m has 2 classes … num_labels=3."),
+    (CLASSIFIED, {"rows": CLASSES}, "has 3 classes, counted from 0, but model.name=m has 2; … num_labels=3."),
     (CLASSIFIED, labelled(-1), "the label -1, but classes count from 0; leave such rows out (a test split"),
     (CLASSIFIED, labelled(0.5), "must hold classes … not 0.5; set ++data.columns={label: …}."),
-    (TAGGED, tagged(1, 7), "the label 7, but model.name=m has 2 classes … set ++model.config.num_labels=8."),
-    (TAGGED, tagged(1), "must have a tag for each token, and row 1 has 2 tokens and 1 ner_tags; "),
+    (TAGGED, tagged(1, 7), "has 8 classes, … model.name=m has 2; … set ++model.config.num_labels=8."),
+    (TAGGED, tagged(1), "must have a tag for each token, and a row has 2 tokens and 1 ner_tags; "),
     ("question-answering", {"rows": [UNKNOWN_ANSWERS] * 4}, "must hold {text: […], answer_start: […]} in"),
     # the tokenizer
     ("masked-lm", {"settings": {"vocab_size": 8}}, f"{WORDS} knows 26 tokens … model.config.vocab_size=26."),
@@ -147,47 +144,26 @@ def test_a_place_that_holds_no_dataset_is_refused(refusal: Callable[..., str], t
         assert words in refusal("masked-lm", path=str(tmp_path / name))
 
 
-LINES = b'{"text": "a cat"}\n' * 3
-LATIN = '{"text": "ä"}\n'.encode("latin-1")
 CSV = b"text,label\na cat,0\n"
-GZIPPED = gzip.compress("text\nä\n".encode("latin-1"))
-PARTS = b'[\n{"text": "a"},\n{"text": "b"},\n%s\n]\n'
-UTF_8 = "is not UTF-8; convert the file, such as by `iconv -f LATIN1 -t UTF-8`."
+LINES = b'{"text": "a cat"}\n' * 3
 
-UNREADABLE: list[tuple[dict[str, bytes], str]] = [  # files, and what is said of one of them
-    ({"d.jsonl": LINES + LATIN}, f"d.jsonl, line 4, {UTF_8}"),
-    ({"d.csv": "text\na cat\n".encode("utf-16")}, f"d.csv, line 1, {UTF_8}"),
-    ({"a.jsonl": LINES, "b.jsonl": LATIN}, f"b.jsonl, line 1, {UTF_8}"),
-    ({"d.txt": "a cat\nein Kätzchen\n".encode("latin-1")}, f"d.txt, line 2, {UTF_8}"),
-    ({"d.csv.gz": GZIPPED}, f"d.csv.gz, line 2, {UTF_8}"),
-    ({"d.csv": CSV + b"a dog,0,5\n"}, "d.csv, line 3, has 3 fields, and its header 2; put a text that"),
-    ({"d.csv": CSV + b'"a dog\n'}, "d.csv, line 3, is no CSV (unexpected end of data); close its quotes"),
-    ({"a.csv": CSV, "b.csv": b""}, "b.csv is empty; give it rows, or take it away."),
-    ({"d.jsonl": b""}, "d.jsonl is empty; give it rows, or take it away."),
-    ({"d.parquet": b""}, "d.parquet is empty; give it rows, or take it away."),
-    ({"d.parquet": b"PAR1"}, "d.parquet is cut off or no Parquet file; write it anew."),
-    ({"d.parquet": LINES}, "d.parquet is cut off or no Parquet file; write it anew."),
-    ({"d.jsonl": LINES + b'{"text": "a d'}, "d.jsonl, line 4, is no JSON (Unterminated string starting at)"),
-    ({"d.jsonl": LINES + b'{"text": 5}'}, "d.jsonl, line 4, has a number in column text, and line 1"),
-    ({"d.jsonl": LINES + b'{"text": []}'}, "d.jsonl, line 4, has a list in column text, and line 1 a text"),
-    ({"d.jsonl": LINES + b"[]\n"}, "d.jsonl, line 4, holds no object; give each sample its columns' names."),
-    ({"d.json": PARTS % b'{"text": 5}'}, "d.json, row 3, has a number in column text, and row 1 a text; "),
-    ({"d.json": PARTS % b'"c"'}, "d.json, row 3, holds no object; give each sample its columns' names."),
-    ({"a.csv": b"text\na\n", "b.csv": b"word\na\n"}, "b.csv has the columns word, and a file before it text"),
+UNREADABLE: list[tuple[dict[str, bytes], str]] = [  # files, and what is said of them
+    ({"d.jsonl": LINES + b'{"text": 5}'}, "data.path=FOLDER/in/d.jsonl (data.split=train) is a file that"),
+    ({"d.csv": CSV + b"a dog,0,5\n"}, "data.path=FOLDER/in/d.csv (data.split=train) is a file that"),
+    ({"d.parquet": b"PAR1"}, "data.path=FOLDER/in/d.parquet (data.split=train) is a file that"),
     ({"a.csv": CSV, "b.jsonl": LINES}, "data.path=FOLDER/in holds csv and json files, of which only one"),
-    ({"d.jsonl.gz": gzip.compress(LINES)[:-9]}, "d.jsonl.gz cannot be read (compressed file ended before"),
 ]
 
 
 @pytest.mark.parametrize(("files", "sentence"), UNREADABLE)
-def test_a_file_that_cannot_be_read_is_named_with_its_line(
+def test_files_that_cannot_be_read_are_named(
     refusal: Callable[..., str], tmp_path: Path, files: dict[str, bytes], sentence: str
 ) -> None:
     (tmp_path / "in").mkdir()
     for name, content in files.items():
         (tmp_path / "in" / name).write_bytes(content)
     path = tmp_path / "in" / (next(iter(files)) if len(files) == 1 else "")
-    assert refusal("masked-lm", path=str(path)).removeprefix("FOLDER/in/").startswith(sentence)
+    assert refusal("masked-lm", path=str(path)).startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -198,24 +174,17 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(
         ("d.jsonl", b'{"text": "a cat", "label": 0}\n{"text": null, "label": 0}\n'),
     ],
 )
-def test_an_empty_text_is_refused_with_its_row_however_it_is_written(
+def test_an_empty_text_is_refused_however_it_is_written(
     refusal: Callable[..., str], tmp_path: Path, name: str, content: bytes
 ) -> None:
     (tmp_path / name).write_bytes(content)
     path = str(tmp_path / name)
     assert refusal("sequence-classification", path=path, global_batch=1) == (
-        f"column text of data.path=FOLDER/{name} must hold text, and row 2 has none; leave such rows out, or "
+        f"column text of data.path=FOLDER/{name} must hold text, and a row has none; leave such rows out, or "
         "set ++data.columns={text: …}."
     )
     # Where texts are but pieces, empty ones are left out.
     assert "holds 1 samples" in refusal("masked-lm", path=path, global_batch=2)
-
-
-def test_a_row_far_down_is_named_by_its_number(refusal: Callable[..., str]) -> None:
-    rows = [{"text": "a cat", "label": 0}] * 2500 + [{"text": " ", "label": 0}, {"text": "", "label": 0}]
-    assert "and row 2502 has none;" in refusal("sequence-classification", rows)
-    rows[1700] = {"text": "a cat", "label": None}
-    assert "and row 1701 has none;" in refusal("sequence-classification", rows)
 
 
 def test_code_that_comes_with_a_dataset_is_never_run(refusal: Callable[..., str], tmp_path: Path) -> None:
@@ -263,53 +232,18 @@ def test_a_sound_at_another_rate_or_without_words_is_refused(
     metadata = tmp_path / "sounds" / "metadata.csv"
     metadata.write_text(metadata.read_text().replace("18.wav,a\n", "18.wav,\n"))
     said = refusal("speech-recognition", path=path, processor=processor)
-    assert "column text of data.path=FOLDER/sounds must hold text, and row 19 has none; " in said
-
-
-@pytest.mark.skipif(not local_data.takes_sounds.args[0], reason="sounds are taken here")
-def test_sounds_without_torchcodec_are_refused_where_datasets_needs_it(
-    refusal: Callable[..., str], tmp_path: Path
-) -> None:
-    sentence = refusal(
-        "speech-recognition",
-        path=local_data.sounds(tmp_path / "sounds"),
-        processor=local_data.speech_processor(tmp_path / "processor"),
-    )
-    assert sentence.startswith("data.path=FOLDER/sounds (data.split=train) holds sounds, which datasets ")
-    assert sentence.endswith(
-        " takes with torchcodec alone; install that and FFmpeg, or take the pinned stack."
-    )
+    assert "column text of data.path=FOLDER/sounds must hold text, and a row has none; " in said
 
 
 # On the coordinator's side
 
 
-@pytest.mark.parametrize("key", ["data.path", "data.processor"])
-@pytest.mark.parametrize("place", ["./nowhere", "/no/where", "no/where/at_all"])
-def test_a_folder_that_is_not_there_is_refused_at_once(
-    key: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("too late"))
-    places = {"data.path": str(tmp_path), "data.processor": str(tmp_path)} | {key: place}
-    config = compose(["data=hf", *(f"{name}={place}" for name, place in places.items())])
-    with pytest.raises(
-        UserError, match=rf"^{key}={re.escape(place)} does not exist; give a f.* an id on the hub\.$"
-    ):
-        check_dataset(config)
-
-
-def test_a_package_that_is_not_installed_is_named_and_an_error_of_ours_keeps_its_traceback(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback: KeyError: 'x'")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: broken)
-    config = compose(["data=hf", "data.path=their/data", "data.processor=their/words"])
     with pytest.raises(RuntimeError, match="KeyError: 'x'"):
-        check_dataset(config)
+        check_dataset(compose(["data=hf", "data.path=their/data", "data.processor=their/words"]))
     check_dataset(compose([]))  # of synthetic batches nothing is asked
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(UserError, match=r"data=hf needs datasets .*; run `make setup`"):
-        check_dataset(config)
 
 
 def test_the_command_refuses_before_it_starts_anything(tmp_path: Path) -> None:
@@ -350,3 +284,18 @@ from bench.config.data import Data
 from bench.plugins.hf.preparation import _source
 _source.load(Data(name="hf", path=sys.argv[1] + "/data"), "key")
 """
+
+
+@pytest.mark.skipif(not local_data.takes_sounds.args[0], reason="sounds are taken here")
+def test_sounds_without_torchcodec_are_refused_where_datasets_needs_it(
+    refusal: Callable[..., str], tmp_path: Path
+) -> None:
+    sentence = refusal(
+        "speech-recognition",
+        path=local_data.sounds(tmp_path / "sounds"),
+        processor=local_data.speech_processor(tmp_path / "processor"),
+    )
+    assert sentence.startswith("data.path=FOLDER/sounds (data.split=train) holds sounds, which datasets ")
+    assert sentence.endswith(
+        " takes with torchcodec alone; install that and FFmpeg, or take the pinned stack."
+    )

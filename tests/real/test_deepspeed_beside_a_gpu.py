@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.config.identity import environment_settings
 from bench.machine.variables import worker_variables
+from bench.measure.plan.resolve import environment_settings
 from bench.setup.recipes import CUDA_HOME
 from tests.support.configs import a_config
 from tests.support.fake_programs import write_program

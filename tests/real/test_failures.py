@@ -79,11 +79,11 @@ def stop_rank(group: Group) -> None:
     os.kill(group.pids[1], signal.SIGSTOP)
 
 
-STATES = "rank 0 (sleeps|computes), rank 1 is stopped \\(SIGSTOP\\)"
+STATES = "rank 0: (sleeping|running), rank 1: stopped"
 EXPECTED = {
     "killed": (1, "crashed", "rank 1 was killed by SIGKILL during block$"),
     "stopped": (1, "timeout", f"block: .* longer than measure.timeout_s=600 seconds in all; {STATES}$"),
-    "deaf": (0, "timeout", "parity: .*; rank 0 (sleeps|computes), rank 1 (sleeps|computes)$"),
+    "deaf": (0, "timeout", "parity: .*; rank 0: (sleeping|running), rank 1: (sleeping|running)$"),
     "import": (0, "crashed", "^ImportError: libfoo.so.7: no such file$"),
 }
 """A backend for each fault: the launch, the status and the message of its row. Other ends: test_group.py."""

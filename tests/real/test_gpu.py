@@ -26,6 +26,7 @@ import pytest
 
 from bench.machine.gpus import visible_gpus
 from bench.results import csv_files
+from bench.results.columns import HASHES
 from bench.results.side_files import DESCRIBED
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
@@ -39,7 +40,7 @@ T = TypeVar("T")
 DEEPSPEED = find_spec("deepspeed") is not None
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["bench.worker.rank.torch_rank", "bench.worker.rank.training"])
+FORKED.set_forkserver_preload(["bench.worker.rank.rank", "bench.worker.rank.training"])
 """For pretended GPUs alone: what is imported may look for GPUs, after which no fork can use a real one."""
 
 
@@ -86,8 +87,6 @@ def test_a_rank_s_cuda_device_is_the_one_that_nvml_reads_and_is_found_by_its_uui
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gpus = visible_gpus()
-    if gpus[0].uuid.startswith("MIG-"):
-        pytest.skip("CUDA tells another name of a MIG slice")
     found = apart(_identities)
     assert [(uuid, name) for uuid, name, _ in found] == [(gpu.uuid, gpu.name) for gpu in gpus]
     for gpu, (_, _, total) in zip(gpus, found, strict=True):
@@ -212,7 +211,7 @@ def _sleeping_block() -> dict[str, float]:
     """
     import torch
 
-    from bench.worker.rank.torch_rank import TorchRank
+    from bench.worker.rank.rank import Rank
     from tests.support.configs import a_spec
 
     training, steps, cycles = _a_training(), 5, 10**8
@@ -225,7 +224,7 @@ def _sleeping_block() -> dict[str, float]:
         return torch.ones((), device=training.device)
 
     training.sharding = SimpleNamespace(skipped_steps=lambda: None, loss_scale=lambda: None, step=sleep)
-    rank = TorchRank(replace(a_spec(), device="cuda"), rank=0, local_rank=0)
+    rank = Rank(replace(a_spec(), device="cuda"), rank=0, local_rank=0)
     rank.training = training
     rank.block(steps=1)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -266,7 +265,8 @@ def _rate(precision: str) -> float | None:
 
     if torch.cuda.get_device_capability() < AMPERE:
         return None
-    spec = replace(a_spec(), device="cuda", precision=Precision(name=precision), device_uuids=("MIG-",))
+    uuids = tuple(gpu.uuid for gpu in visible_gpus())
+    spec = replace(a_spec(), device="cuda", precision=Precision(name=precision), device_uuids=uuids)
     training: Any = SimpleNamespace(
         engine=engines.make("eager"),
         spec=spec,
@@ -289,13 +289,13 @@ def test_fp32_is_not_tf32_in_secret() -> None:
 def _status_of_no_memory() -> tuple[str, str]:
     import torch
 
-    from bench.worker.rank.torch_rank import TorchRank
+    from bench.worker.rank.rank import Rank
     from tests.support.configs import a_spec
 
     try:
         torch.empty(2**50, dtype=torch.uint8, device="cuda")
     except Exception as error:
-        return TorchRank(a_spec(), rank=0, local_rank=0).status_of(error), str(error)
+        return Rank(a_spec(), rank=0, local_rank=0).status_of(error), str(error)
     return "", "a PiB fits"
 
 
@@ -339,7 +339,7 @@ def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
     assert len(written) == 1, f"results has {len(written)} files of the kind {kind!r}"
     if not kind:
         return csv_files.read(written[0])
-    rows = pd.read_csv(written[0])  # what the row above says is left out
+    rows = pd.read_csv(written[0], dtype=HASHES)  # what the row above says is left out
     rows[list(DESCRIBED)] = rows[list(DESCRIBED)].ffill()
     return rows
 
@@ -538,7 +538,7 @@ def test_the_largest_batch_is_found_where_the_memory_ends(tmp_path: Path, is_pre
     length, first = (64, 16) if is_pretended else (4096, 64)
     printed, rows = bench(
         tmp_path,
-        *("backend=[pytorch]", "measure.batch=max", "measure.most_trials=5", "data.lengths=full"),
+        *("backend=[pytorch]", "measure.batch=max", "measure.max_trials=5", "data.lengths=full"),
         *(f"seq_len={length}", f"++model.config.max_position_embeddings={length}", f"micro_batch={first}"),
         "measure=quick",
     )

@@ -57,7 +57,7 @@ def one_rank(folder: Path, backends: dict[str, Backend]) -> Config:
         launches=1,
         rounds=1,
         block_seconds=0.05,
-        resident="one",
+        schedule="sequential",
     )
     return replace(
         made,

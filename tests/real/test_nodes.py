@@ -17,6 +17,7 @@ from bench.config.compose import compose
 from bench.measure.comparison import Comparison
 from bench.plugins.cluster.rendezvous import Port
 from bench.results import csv_files
+from bench.results.columns import HASHES
 from bench.setup.checkout import ROOT
 from tests.support.cores import two_cores
 from tests.support.processes import descendants, gone
@@ -74,7 +75,7 @@ class Two:
 
     def rows(self) -> pd.DataFrame:
         (written,) = csv_files.list_files(self.folder / "results")
-        return pd.read_csv(written)
+        return pd.read_csv(written, dtype=HASHES)
 
 
 _PINNED = """

@@ -142,16 +142,9 @@ def test_weights_that_do_not_fit_their_config_are_an_error(
         assert "output.dense.weight is" in log, "it has all of them"
 
 
-def test_sizes_under_another_name_or_left_to_the_defaults_contradict_too(bert: Path, gpt2: Path) -> None:
-    config = json.loads((bert / "config.json").read_text())
-    del config["type_vocab_size"]
-    (bert / "config.json").write_text(json.dumps(config))
-    for folder, task, key, value, sentence in (
-        (gpt2, "causal-lm", "hidden_size", 64, "hidden_size=32, not 64"),
-        (bert, "masked-lm", "type_vocab_size", 3, "type_vocab_size=2, not 3"),
-    ):
-        with pytest.raises(UserError, match=sentence):
-            built(own(folder, task, config={key: value}))
+def test_sizes_under_another_name_contradict_the_weights_too(gpt2: Path) -> None:
+    with pytest.raises(UserError, match="has the shape"):
+        built(own(gpt2, "causal-lm", config={"hidden_size": 64}))
 
 
 # --- keys that nothing reads ----------------------------------------------------------------------
@@ -169,7 +162,6 @@ copied = pytest.mark.skipif(
         ("gpt2", {"n_layers": 1}, r"model.config.n_layers .* did you mean model.config.n_layer\?"),
         ("clip", {"vision_config": {"num_hidden_layer": 1}}, "mean model.config.vision_config.num_hidden_"),
         ("clip", {"num_hidden_layers": 1}, r"did you mean model.config.\w+_config.num_hidden_layers\?"),
-        ("t5", {"temperature": 2.0}, "model.config.temperature is not a key of transformers' T5Config"),
         pytest.param("whisper", {"num_hidden_layers": 1}, "mean model.config.encoder_layers", marks=copied),
         ("bert", {"attn_implementation": "sdpa"}, "attn_implementation has no effect; set attention=…"),
         ("clip", {"text_config": {"dtype": "float16"}}, "text_config.dtype has no effect; set precision=…"),

@@ -102,105 +102,16 @@ def browser() -> Iterator[Any]:
     started.quit()
 
 
-def column(browser: Any, number: int) -> list[str]:
-    """The cells of the rows that are shown."""
-    script = (
-        "return [...document.querySelectorAll('table.sortable tbody tr')].filter(row => !row.hidden)"
-        f".map(row => row.cells[{number}].textContent)"
-    )
-    found: list[str] = browser.execute_script(script)
-    return found
-
-
-def test_the_table_sorts_and_filters_and_the_console_stays_empty(browser: Any, reports: Path) -> None:
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    browser.get((reports / "index.html").as_uri())
-    browser.find_element(By.CSS_SELECTOR, "details:has(table.sortable) > summary").click()
-    script = "return [...document.querySelectorAll('table.sortable th')].map(cell => cell.textContent.trim())"
-    names = browser.execute_script(script)
-    place = names.index("speed-up [95 %]")
-    button = browser.find_elements(By.CSS_SELECTOR, "table.sortable th button")[place]
-    button.send_keys(Keys.ENTER)  # by keyboard
-    keys = (
-        "return [...document.querySelectorAll('table.sortable tbody tr')]"
-        ".map(row => row.cells[%d].dataset.key)"
-    )
-    up = [float(key) for key in browser.execute_script(keys % place) if key]
-    assert up == sorted(up)
-    assert len(up) == 5
-    button.click()
-    down = browser.execute_script(keys % place)
-    assert [float(key) for key in down if key] == sorted(up, reverse=True)
-    assert down[-1] == "", "what has no figure stays last"
-
-    browser.find_element(By.ID, "filter-contains").send_keys("ortmodule_zero1")
-    assert column(browser, names.index("backend")) == ["ortmodule_zero1"]
-    assert browser.find_element(By.ID, "count").text == "1 of 6 rows"
-    browser.find_element(By.ID, "filter-contains").clear()
-    browser.find_element(By.ID, "filter-contains").send_keys(Keys.SPACE)
-    browser.find_element(By.CSS_SELECTOR, "#filter-verdict option[value=faster]").click()
-    assert set(column(browser, names.index("verdict"))) == {"faster"}
-
-    browser.find_element(By.ID, "theme").click()
-    theme = browser.execute_script("return document.documentElement.dataset.theme")
-    assert theme in ("light", "dark")
-    broken = "return [...document.images].filter(image => !image.complete || !image.naturalWidth).length"
-    assert browser.execute_script(broken) == 0
-    assert browser.get_log("browser") == []
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("width", "height"), [(400, 900), (1300, 900), (1920, 1080)])
-def test_the_answer_stands_on_the_first_screen_and_everything_else_is_folded(
-    browser: Any, reports: Path, width: int, height: int
-) -> None:
-    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    try:
-        browser.get((reports / "index.html").as_uri())
-        bottom = "return document.querySelector('.machine table').getBoundingClientRect().bottom"
-        assert browser.execute_script(bottom) < height
-        first = browser.execute_script("return document.querySelector('.machine td').textContent")
-        assert first.startswith("1 of 2")
-        assert browser.execute_script("return document.querySelectorAll('main > details').length") > 3
-        assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        cut = (
-            "return [...document.querySelectorAll('.machine .wide')]"
-            ".filter(one => one.scrollWidth > one.clientWidth)"
-        )
-        assert width < 1300 or browser.execute_script(cut) == [], "the first table is seen whole"
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-@pytest.mark.exhaustive
 def test_a_model_s_name_leads_to_its_comparison_and_unfolds_it(browser: Any, reports: Path) -> None:
     from selenium.webdriver.common.by import By
 
     browser.get((reports / "index.html").as_uri())
-    link = browser.find_element(By.CSS_SELECTOR, ".machine tbody a")
+    assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 0
+    link = browser.find_element(By.CSS_SELECTOR, "td a[href^='#']")
     target = link.get_attribute("href").rpartition("#")[2]
     link.click()
-    opened = browser.execute_script(
-        "return [...document.querySelectorAll('details[open]')].map(one => one.id)"
-    )
-    assert opened == [target]
-    assert "results file" in browser.find_element(By.ID, target).text
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("scheme", "ground"), [("light", 255), ("dark", 22)])
-def test_the_page_follows_the_screen_s_theme_until_the_reader_changes_it(
-    browser: Any, reports: Path, scheme: str, ground: int
-) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    )
-    browser.get((reports / "index.html").as_uri())
-    colour = "return getComputedStyle(document.body).backgroundColor"
-    assert browser.execute_script(colour) == f"rgb({ground}, {ground}, {ground})"
-    browser.execute_script("document.getElementById('theme').click()")
-    assert browser.execute_script(colour) != f"rgb({ground}, {ground}, {ground})"
+    (opened,) = browser.find_elements(By.CSS_SELECTOR, "details[open]")
+    assert f"results file: /{target}.csv" in opened.text.replace("bench/", "/")
+    broken = "return [...document.images].filter(image => !image.complete || !image.naturalWidth).length"
+    assert browser.execute_script(broken) == 0
+    assert browser.get_log("browser") == []

@@ -24,12 +24,10 @@ from typing import Any
 import pytest
 
 from bench.errors import UserError
-from bench.machine.processor import describe_processor
 from bench.setup import choice as choosing
 from bench.setup import install, interpreter, surroundings
 from bench.setup.checkout import ROOT
 from bench.setup.choice import Choice
-from bench.setup.inside.proofs import find_sources
 from bench.setup.install import set_up
 from bench.setup.interpreter import find_or_bring_python, look_for_python
 from bench.setup.nvidia_smi import ListedGpu, list_gpus
@@ -38,7 +36,7 @@ from bench.setup.stage import pending
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
 from tests.support.fake_programs import write_nvidia_smi, write_program
 from tests.support.python import run_python
-from tests.support.setting_up import VERSION, ran, shell, stack_of, stack_that_makes
+from tests.support.setting_up import VERSION, ran, shell, stack_of
 
 pytestmark = pytest.mark.once
 
@@ -110,7 +108,7 @@ def test_an_environment_that_was_moved_with_its_checkout_is_complete(
         env = checkout / STACKS[name].folder
         return [*pending(STACKS[name].stages(checkout, env, choice), env).values()]
 
-    choice = Choice("/usr/bin/python3.11", "3.11.7", device, "9.0" * (device == "cuda"))
+    choice = Choice("/usr/bin/python3.11", "3.11.7", device)
     here, moved = tmp_path / "here", tmp_path / "else" / "where"
     moved.parent.mkdir()
     assert hashes(here, choice) == hashes(moved, choice)
@@ -202,54 +200,6 @@ def test_a_stage_that_leaves_no_proof_has_failed(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv" / "setup-empty.stamp").exists()
 
 
-def test_stages_that_do_not_need_each_other_run_side_by_side_and_are_redone_apart(tmp_path: Path) -> None:
-    """Each of the two waits for what the other does first; the last one needs both."""
-    script = "touch {0}; until [ -e {1} ]; do sleep 0.02; done; touch {0}-done"
-
-    def stack(word: str) -> Stack:
-        return stack_of(
-            shell("first", "true"),
-            shell("left", script.format("l", "r"), after=("first",)),
-            shell("right", f"true {word}; {script.format('r', 'l')}", after=("first",)),
-            shell("last", "[ -e l-done ] && [ -e r-done ]", after=("left", "right")),
-        )
-
-    set_up(stack("a"), tmp_path, "cpu")
-    assert sorted(ran(tmp_path)) == ["first", "last", "left", "right"]
-    set_up(stack("b"), tmp_path)
-    assert ran(tmp_path) == ["right", "last"]
-
-
-def test_a_failure_ends_what_runs_beside_it_and_the_next_call_does_both(tmp_path: Path) -> None:
-    failing = shell("failing", "until [ -e pid ]; do sleep 0.02; done; [ -e mended ]", after=("first",))
-    slow = shell("slow", "echo $$ > pid; [ -e mended ] || sleep 3600", after=("first",))
-    stack = stack_of(shell("first", "true"), failing, slow)
-    with pytest.raises(UserError, match="stopped in failing"):
-        set_up(stack, tmp_path, "cpu")
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
-    ran(tmp_path)
-    (tmp_path / "mended").touch()
-    set_up(stack, tmp_path)
-    assert sorted(ran(tmp_path)) == ["failing", "slow"]
-
-
-def test_a_stage_notes_its_cpu_and_is_not_done_again_on_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two nodes that share a checkout would undo each other's."""
-    stack, noted = stack_of(shell("deepspeed", "true")), tmp_path / ".venv" / "setup-deepspeed.cpu"
-    set_up(stack, tmp_path, "cpu")
-    here = noted.read_text().split()
-    known = describe_processor()["instruction_sets"]
-    assert {name for name in known if name.startswith(("avx", "fma", "sve"))} <= set(here)
-    assert "model" not in here
-    monkeypatch.setattr(install, "instruction_sets", lambda: {"avx2"})
-    set_up(stack, tmp_path)
-    assert ran(tmp_path) == ["deepspeed"]
-    assert noted.read_text().split() == here
-
-
 def test_an_environment_of_another_checkout_is_never_emptied_through_a_link(
     three: Stack, tmp_path: Path, requirements: Path
 ) -> None:
@@ -272,10 +222,6 @@ OF_CUDA = ("CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
     [
         ({}, "$PATH", "{folder}/.venv/bin:{path}"),  # the environment's programs first
         ({}, "$DS_ACCELERATOR", "cpu"),
-        # Packages are kept for all checkouts, or in the environment where nothing can be written elsewhere.
-        ({"UV_CACHE_DIR": "", "XDG_CACHE_HOME": "{folder}/not/yet"}, "$UV_CACHE_DIR", ""),
-        ({"UV_CACHE_DIR": "", "XDG_CACHE_HOME": "/dev/null/x"}, "$UV_CACHE_DIR", "{folder}/.venv/uv-cache"),
-        ({"UV_CACHE_DIR": "/mine", "XDG_CACHE_HOME": "/dev/null/x"}, "$UV_CACHE_DIR", "/mine"),
         (dict.fromkeys(OF_CUDA, "/usr/local/cuda-11.2"), "".join(f"${name}" for name in OF_CUDA), ""),
     ],
 )
@@ -369,25 +315,6 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     assert len(ran(checkout)) == 1
 
 
-def test_an_interrupt_just_when_a_command_starts_ends_it_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = []
-
-    class Interrupted(subprocess.Popen[bytes]):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            if "sleep 60" in str(args):
-                started.append(self.pid)
-                os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        set_up(stack_of(shell("slow", "sleep 60")), tmp_path, "cpu")
-    with pytest.raises(ProcessLookupError):
-        os.kill(started[0], 0)
-
-
 def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(
     checkout: Path,
 ) -> None:
@@ -431,12 +358,11 @@ def recorded(checkout: Path) -> Choice:
 
 @pytest.fixture
 def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for programs, first on PATH; no other nvidia-smi, and no user's list of architectures."""
+    """A folder for programs, first on PATH; no other nvidia-smi."""
     folder = tmp_path / "bin"
     folder.mkdir()
     rest = [each for each in os.get_exec_path() if not Path(each, "nvidia-smi").exists()]
     monkeypatch.setenv("PATH", os.pathsep.join([str(folder), *rest]))
-    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
     return folder
 
 
@@ -472,23 +398,12 @@ def test_the_running_python_is_taken_if_it_is_supported_and_one_that_does_not_st
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = (os.path.realpath(sys.executable), platform.python_version())
-    assert look_for_python(("3.99", VERSION)) == (running, "")
+    assert look_for_python(("3.99", VERSION)) == running
     shims, real = tmp_path / "shims", tmp_path / "real"
     write_program(shims, "python3.99", "echo 'command not found'; exit 127")
-    write_program(real, "python3.99", """echo '["/real/python3.99", "3.99.1", []]'""")
+    write_program(real, "python3.99", """echo '["/real/python3.99", "3.99.1"]'""")
     monkeypatch.setenv("PATH", f"{shims}:{real}:{os.environ['PATH']}")
-    assert look_for_python(("3.99", "3.98")) == (("/real/python3.99", "3.99.1"), "")
-
-
-def test_without_a_usable_python_it_is_said_what_each_one_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_program(tmp_path, "python3.98", """echo '["/usr/bin/python3.98", "3.98.2", ["Python.h"]]'""")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found, refused = look_for_python(("3.99", "3.98"))
-    assert found is None
-    assert f"{os.path.realpath(sys.executable)} is {VERSION}." in refused
-    assert "/usr/bin/python3.98 is 3.98.2, without Python.h" in refused
+    assert look_for_python(("3.99", "3.98")) == ("/real/python3.99", "3.99.1")
 
 
 @pytest.fixture
@@ -527,7 +442,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "UV_PYTHON_INSTALL_DIR": str(tmp_path / "installed"),
     }.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(interpreter, "look_for_python", lambda _: (None, "python3 is 3.14.0"))
+    monkeypatch.setattr(interpreter, "look_for_python", lambda _: None)
     return tmp_path / "mirror"
 
 
@@ -543,21 +458,19 @@ def write_archive(path: Path, files: dict[str, str]) -> None:
 def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
     mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, number = find_or_bring_python(("3.8", VERSION), tmp_path / ".venv")
+    path, number = find_or_bring_python(("3.8", VERSION))
     assert number == platform.python_version()
     assert path == os.path.realpath(sys.executable)  # what the archive's program calls
     assert (tmp_path / "installed" / f"cpython-{number}-linux-x86_64-gnu").is_dir()
     said = capsys.readouterr().out
-    assert said.startswith(
-        f"No Python 3.8 or {VERSION} with venv and its headers is here (python3 is 3.14.0)"
-    )
+    assert said.startswith(f"No Python 3.8 or {VERSION} with venv and its headers is here.")
     assert f"uv brings Python {VERSION}" in said
 
 
 def test_a_python_is_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brought = []
 
-    def bring(versions: tuple[str, ...], env: Path) -> tuple[str, str]:
+    def bring(versions: tuple[str, ...]) -> tuple[str, str]:
         brought.append(versions)
         return sys.executable, platform.python_version()
 
@@ -573,7 +486,7 @@ def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_ther
 ) -> None:
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     with pytest.raises(UserError) as raised:
-        find_or_bring_python((VERSION,), tmp_path / ".venv")
+        find_or_bring_python((VERSION,))
     sentence = str(raised.value)
     assert "downloads are not allowed" in sentence  # what uv says
     assert "The set-up cannot bring a Python; name a mirror of its archives in" in sentence
@@ -583,33 +496,24 @@ def test_where_uv_cannot_bring_a_python_one_sentence_says_why_and_what_else_ther
     with pytest.raises(
         UserError, match=r"No matching distribution(.|\n)*Python; it needs the network, and an"
     ):
-        find_or_bring_python((VERSION,), tmp_path / ".venv")
+        find_or_bring_python((VERSION,))
 
 
 def test_without_its_venv_a_python_cannot_bring_another(mirror: Path, tmp_path: Path, bin: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(importlib.util, "find_spec", lambda _: None)
         assert surroundings.find_lacking(brings_python=True) == [surroundings.VENV]
-        with pytest.raises(UserError, match=r"^Missing here: python3's venv; install it"):
-            find_or_bring_python((VERSION,), tmp_path / ".venv")
+        with pytest.raises(UserError, match=r"^Missing here: python3's venv; install as root"):
+            find_or_bring_python((VERSION,))
 
 
-@pytest.mark.parametrize(
-    ("release", "remedy"),
-    [
-        ("ID=debian", "install them as root: apt install git g++"),
-        ('ID="rocky"\nID_LIKE="rhel centos fedora"', "install them as root: dnf install git gcc-c++"),
-        ("ID=arch", "install them"),
-    ],
-)
-def test_what_a_bare_machine_lacks_is_one_line_in_its_distribution_s_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, remedy: str
-) -> None:
-    (tmp_path / "os-release").write_text(release)
-    monkeypatch.setattr(surroundings, "OS_RELEASE", tmp_path / "os-release")
+def test_what_a_bare_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_program(tmp_path / "bin", "make", "true")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert refusal(tmp_path, "cpu") == f"Missing here: git, g++; {remedy}."
+    assert refusal(tmp_path, "cpu") == (
+        "Missing here: git, g++; install as root: apt install git g++ (Debian, Ubuntu), or dnf install git "
+        "gcc-c++ (Fedora)."
+    )
 
 
 def test_a_set_up_goes_on_without_git_and_says_so(
@@ -619,7 +523,7 @@ def test_a_set_up_goes_on_without_git_and_says_so(
         (bin / program).symlink_to(str(shutil.which(program)))
     monkeypatch.setenv("PATH", str(bin))
     set_up(stack_of(shell("packages", "true")), tmp_path, "cpu")
-    assert capsys.readouterr().out.splitlines()[0].startswith("Missing here: git; install it")
+    assert capsys.readouterr().out.splitlines()[0].startswith("Missing here: git; install as root")
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -683,7 +587,6 @@ def raising(number: int) -> Callable[..., None]:
             "The NVIDIA driver is 525.60.11, and the ort stack's CUDA 12.4 needs 525.60.13; install a newer "
             "driver, or leave the GPUs alone: make setup SETUP_ARGS='--device cpu'.",
         ),
-        ("NVIDIA A100 8.0", "470.223.02", "The NVIDIA driver is 470.223.02, and the ort"),
         ("Tesla V100 7.0", "550.54.15", "The ort stack runs on GPUs of compute capability 7.5 to 9.0, and"),
         ("NVIDIA B200 10.0", "550.54.15", "The ort stack runs on GPUs of compute capability 7.5 to 9.0, and"),
         ("odd [N/A]", "550.54.15", "The ort stack runs on GPUs of compute capability 7.5 to 9.0, and"),
@@ -705,9 +608,8 @@ def test_gpus_and_drivers_that_the_stack_cannot_use_are_refused(
     [
         # ONNX Runtime Training has no wheel for it, not even for CPUs.
         ("platform.machine", lambda: "aarch64", "x86_64 alone, and this machine is aarch64; take STACK="),
-        ("os.confstr", lambda _: "glibc 2.27", "has glibc 2.27"),
-        ("os.confstr", lambda _: None, "has another C library than glibc"),
-        ("pathlib.Path.symlink_to", raising(1), "The file system of {folder} takes no symbolic links or "),
+        ("platform.libc_ver", lambda: ("glibc", "2.27"), "C library is glibc 2.27"),
+        ("platform.libc_ver", lambda: ("", ""), "C library is another one than glibc"),
         (
             "pathlib.Path.mkdir",
             raising(13),
@@ -724,29 +626,24 @@ def test_a_machine_that_lacks_what_the_set_up_needs_is_refused(
     assert sentence.format(folder=tmp_path) in refusal(tmp_path, "cpu")
 
 
-def test_a_compiler_that_is_missing_or_too_old_for_torch_s_headers_is_refused(
+def test_without_a_compiler_nothing_is_installed(
     tmp_path: Path, bin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_program(bin, "g++", "echo 8")
-    assert refusal(tmp_path, "cpu").startswith("g++ is 8, and PyTorch's headers need g++ 9 or newer; ")
     monkeypatch.setenv("CXX", "g++-of-nobody")
-    with pytest.raises(UserError, match=r"Missing here: g\+\+; install it"):
-        set_up(stack_of(*PACKAGES, shell("built", "true", tools=("g++",))), tmp_path, "cpu")
-    assert not (tmp_path / "ran").exists()
+    assert refusal(tmp_path, "cpu").startswith("Missing here: g++; install as root")
 
 
 @pytest.mark.parametrize(
     ("gpus", "first_line"),
     [
-        (2, "2 × NVIDIA A100; driver 525.60.13; kernels are compiled for compute capability 8.0."),
+        (2, "2 × NVIDIA A100; driver 525.60.13."),
         (
             0,
-            "No NVIDIA driver shows a GPU here; kernels are compiled for compute capability 7.5;8.0;9.0. "
-            "Where one is, the driver must be 525.60.13 or newer.",
+            "No NVIDIA driver shows a GPU here. Where one is, the driver must be 525.60.13 or newer.",
         ),
     ],
 )
-def test_it_says_for_which_gpus_it_compiles_and_the_oldest_driver_of_torch_s_cuda_will_do(
+def test_it_says_which_gpus_it_sees_and_the_oldest_driver_of_torch_s_cuda_will_do(
     tmp_path: Path, bin: Path, capsys: pytest.CaptureFixture[str], gpus: int, first_line: str
 ) -> None:
     if gpus:
@@ -762,10 +659,7 @@ def test_a_login_node_whose_image_has_a_driver_that_is_not_loaded_sets_up_for_gp
     with pytest.raises(UserError, match="nvidia-smi is there but fails"):
         set_up(stack_of(*PACKAGES), tmp_path)
     set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-    assert capsys.readouterr().out.startswith("No NVIDIA driver shows a GPU here; kernels are compiled for")
-    write_program(bin, "nvidia-smi", "exit 18")
-    with pytest.raises(UserError, match="nvidia-smi is there but fails"):
-        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
+    assert capsys.readouterr().out.startswith("No NVIDIA driver shows a GPU here. Where one is,")
 
 
 @pytest.mark.parametrize(
@@ -775,16 +669,6 @@ def test_a_login_node_whose_image_has_a_driver_that_is_not_loaded_sets_up_for_gp
 def test_what_nvidia_smi_prints_beside_the_gpus_changes_nothing(bin: Path, also: str) -> None:
     write_nvidia_smi(bin, "NVIDIA A100 8.0", also=also)
     assert list_gpus() == [ListedGpu("NVIDIA A100", "550.54.15", 81559, 81079, "8.0")]
-
-
-def test_the_driver_is_looked_at_whenever_kernels_are_to_be_compiled(tmp_path: Path, bin: Path) -> None:
-    """An environment of a login node, on a node with GPUs."""
-    set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-    ran(tmp_path)
-    write_nvidia_smi(bin, "NVIDIA B200 10.0")
-    with pytest.raises(UserError, match="The ort stack runs on GPUs"):
-        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-    assert ran(tmp_path) == []
 
 
 def test_too_little_disk_is_refused_with_both_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -802,57 +686,6 @@ def test_the_glibc_that_is_asked_for_is_that_of_the_installed_wheels() -> None:
     ]
     by_wheel = max(tags)
     assert by_wheel <= surroundings.OLDEST_GLIBC
-
-
-# For which GPUs kernels are compiled.
-
-
-def test_the_user_s_list_of_architectures_counts_more(
-    tmp_path: Path, bin: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_nvidia_smi(bin, "NVIDIA H100 9.0")
-    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0+PTX")
-    set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-    assert recorded(tmp_path).architectures == "8.0+PTX"
-    for wrong in ("7.0", "8.0;12.0", "Hopper"):
-        monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", wrong)
-        with pytest.raises(UserError, match=f"TORCH_CUDA_ARCH_LIST={wrong} is no list"):
-            set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-
-
-def test_an_environment_of_an_image_is_complete_on_every_gpu_until_it_is_asked_to_look(
-    tmp_path: Path, bin: Path
-) -> None:
-    stack = stack_that_makes(lambda *choice: (shell("packages", f"true '{choice[-1].architectures}'"),))
-    set_up(stack, tmp_path, "cuda")  # where no GPU is
-    assert ran(tmp_path) == ["packages"]
-    write_nvidia_smi(bin, "NVIDIA L4 8.9")
-    set_up(stack, tmp_path)
-    set_up(stack, tmp_path, "cuda")  # kernels for 8.0 run on it
-    assert ran(tmp_path) == []
-
-
-def test_kernels_are_compiled_for_the_gpus_of_all_nodes_that_share_an_environment(
-    tmp_path: Path, bin: Path
-) -> None:
-    """But for those that the stack does not run on."""
-    for gpus, architectures in (
-        (("A100 8.0", "A100 8.0", "P40 6.1"), "8.0"),
-        (("H100 9.0", "H200 9.0"), "8.0;9.0"),
-        (("A100 8.0",), "8.0;9.0"),
-    ):
-        write_nvidia_smi(bin, *gpus)
-        set_up(stack_of(*PACKAGES), tmp_path, "cuda")
-        assert recorded(tmp_path).architectures == architectures
-
-
-def test_a_choice_of_an_older_checkout_is_completed(tmp_path: Path, bin: Path) -> None:
-    write_nvidia_smi(bin, "NVIDIA H100 9.0")
-    (tmp_path / ".venv").mkdir()
-    choice = {"python": os.path.realpath(sys.executable), "version": f"{VERSION}.0", "device": "cuda"}
-    choosing.choice_file(tmp_path / ".venv").write_text(json.dumps(choice))
-    set_up(stack_of(*PACKAGES), tmp_path)
-    assert recorded(tmp_path).architectures == "9.0"
 
 
 def test_what_was_chosen_outlives_its_python(tmp_path: Path) -> None:
@@ -876,13 +709,12 @@ def test_deepspeed_s_adam_for_cpus_is_compiled_once_it_was_asked_for(tmp_path: P
 # The stages for GPUs: their compiler and libraries are the environment's, whatever else the machine has.
 
 
-def test_extensions_are_compiled_by_the_environment_s_compiler_for_the_chosen_gpus() -> None:
-    choice = Choice("python3.11", "3.11.7", "cuda", "8.0;9.0")
+def test_extensions_are_compiled_by_the_environment_s_compiler_for_all_gpus_of_the_stack() -> None:
+    choice = Choice("python3.11", "3.11.7", "cuda")
     stages = {stage.name: stage for stage in STACKS["ort"].stages(ROOT, ROOT / ".venv", choice)}
     variables = dict(stages["ortmodule"].variables)
     assert variables["CUDA_HOME"] == str(ROOT / ".venv" / CUDA_HOME)
-    assert variables["TORCH_CUDA_ARCH_LIST"] == "8.0;9.0"
-    assert "compiler" in stages["ortmodule"].after
+    assert variables["TORCH_CUDA_ARCH_LIST"] == "7.5;8.0;9.0"
     assert f"{CUDA_HOME}/bin/nvcc" in stages["compiler"].proof
     assert any("fused_ops" in proof for proof in stages["ortmodule"].proof)
 
@@ -917,30 +749,6 @@ def test_the_compiler_of_wheels_gets_torch_s_headers_and_an_older_assembler(tmp_
     assert source.read_text() == ".version 8.4\n.target sm_90\n"
 
 
-def build(folder: Path, name: str, code: str, *options: str) -> Path:
-    library = folder / f"lib{name}.so"
-    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library), f"-Wl,-soname,lib{name}.so"]
-    subprocess.run([*command, "-x", "none", *options], input=code, text=True, check=True)
-    return library
-
-
-def test_the_proof_says_which_library_each_function_is_from_and_what_is_missing(tmp_path: Path) -> None:
-    """Without running any of their code, which would need a driver."""
-    part = build(tmp_path, "part", 'extern "C" int part() { return 1; }')
-    code = (
-        'extern "C" int part(); extern "C" int Provider_GetHost(); int dies = *(int*)0; '
-        'extern "C" int whole() { return part() + Provider_GetHost(); }'
-    )
-    whole = build(tmp_path, "whole", code, str(part))
-    sources = find_sources(whole, [part])
-    assert sources[str(part)] == {"part"}
-    with pytest.raises(AssertionError, match=r"misses \['libpart.so'"):
-        find_sources(whole, [])
-    build(tmp_path, "part", "")  # of the right name, without the function
-    with pytest.raises(AssertionError, match=r"misses \['part'\]"):
-        find_sources(whole, [part])
-
-
 # Any Python from 3.8 on starts it, with nothing installed.
 
 LOADED = "import sys, bench.setup.__main__; print(*(m for m in sys.modules if m.split('.')[0] == 'bench'))"
@@ -967,8 +775,7 @@ def test_a_python_3_8_that_is_at_hand_starts_it() -> None:
     if old is None or old.returncode:
         pytest.skip("no Python 3.8 on PATH")
     for arguments, status, text in (
-        (["-m", "bench.setup", "--help"], 0, "--device"),
-        (["-m", "bench.setup.bundle", "--help"], 0, "--piece-mib"),
+        (["-m", "bench.setup", "--help"], 0, "--piece-mib"),
         (["-m", "bench.plugins.doctor"], 1, "Python 3.8 is too old for the doctor, which needs 3.10"),
     ):
         done = subprocess.run([str(asked), *arguments], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import json
 import shlex
 import sys
 import textwrap
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
-from bench.config.track import Mlflow, Tensorboard, Track, Wandb
+from bench.config.track import Mlflow, Track, Wandb
 from bench.measure import comparison as measuring
 from bench.plugins.tracking.track import LIBRARIES, track
 from bench.results import csv_files
@@ -85,33 +84,16 @@ def test_wandb_keeps_an_offline_run(results: Path) -> None:
         assert word.encode() in logged
 
 
-def test_tensorboard_has_a_run_and_the_files_beside_it(results: Path) -> None:
-    needs("tensorboard")
-    said: list[str] = []
-    assert track(results, settings(results, tensorboard=Tensorboard(subfolder="boards")), said.append) == []
-    folder = results.parent / "tracking" / "boards" / results.stem
-    assert said == [f"logged to tensorboard: {folder}"]
-    assert (folder / results.name).read_bytes() == results.read_bytes()
-    assert (folder / f"{results.stem}.svg").exists()
-    assert json.loads((folder / "settings.json").read_text())["ortmodule/status"] == "oom"
-    events = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
-    run = events.EventAccumulator(str(folder))
-    run.Reload()
-    names = [f"pytorch:modern/speedup{end}" for end in ("_low", "", "_high")]
-    low, ratio, high = (run.Tensors(name)[0].tensor_proto.float_val[0] for name in names)
-    assert low < ratio < high
-
-
 # Trackers that fail
 
 
 def test_a_server_that_is_not_there_is_one_sentence_and_stops_no_other_tracker(results: Path) -> None:
     needs("mlflow")
-    needs("tensorboard")
+    needs("wandb")
     wanted = settings(
         results,
         mlflow=Mlflow(uri="sqlite:////proc/nowhere/mlflow.db", experiment="trains"),
-        tensorboard=Tensorboard(subfolder="boards"),
+        wandb=Wandb(mode="offline", project="p", entity=None),
     )
     said: list[str] = []
     (sentence,) = track(results, wanted, said.append)

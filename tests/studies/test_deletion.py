@@ -71,7 +71,7 @@ def test_without_a_study_a_comparison_runs_and_imports_hold(study: str, tmp_path
     run(copy, "ruff", "check", "bench", "tests")
     modules = [path.relative_to(copy).with_suffix("") for path in sorted((copy / "bench").rglob("*.py"))]
     without_torch = [".".join(module.parts) for module in modules if "worker" not in module.parts]
-    skipped = ("__main__", "inside", "bare_loop", "observing", "ranks")
+    skipped = ("__main__", "inside", "bare_loop", "ranks")
     named = [name for name in without_torch if not name.endswith(skipped) and ".inside." not in name]
     run(copy, "tests.studies.import_all", *named)
     compare(copy, tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from bench.launch.messages import Request
 from bench.study import load_parts
-from bench.worker.rank.torch_rank import TorchRank
+from bench.worker.rank.rank import Rank
 
 load_parts("messages")
 OF_STUDIES = [one for one in Request.__subclasses__() if one.answered_by]
@@ -19,5 +19,5 @@ def test_a_function_takes_its_fields_and_returns_its_answer(request_class: type[
     fields = get_type_hints(request_class)
     (answer,) = get_args(request_class.__orig_bases__[0])  # type: ignore[attr-defined]
     takes = get_type_hints(function)
-    assert issubclass(TorchRank, takes.pop("rank"))
+    assert issubclass(Rank, takes.pop("rank"))
     assert takes == {name: fields[name] for name in request_class.__struct_fields__} | {"return": answer}

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pandas as pd
 
 from bench.results import csv_files
+from bench.results.columns import HASHES
 from bench.setup.checkout import ROOT
 from tests.support.python import run_python
 
@@ -26,4 +27,4 @@ def bench(
         variables=variables,
     )
     (written,) = csv_files.list_files(folder / "results")
-    return done, pd.read_csv(written)
+    return done, pd.read_csv(written, dtype=HASHES)

@@ -25,11 +25,11 @@ BLOCK_SPREAD = 0.04
 TWO_KINDS_CENTRE = -0.05 / 4  # the expectation of `two_kinds_of_launches`; that of all other noise is 0
 
 RECORDINGS = {
-    "recorded.noise.csv": "all",  # on which the midmean was chosen
-    "all.rounds.csv": "all",  # by the self-test
-    "one.rounds.csv": "one",  # the same of groups that ran one after the other
+    "recorded.noise.csv": "interleaved",  # on which the midmean was chosen
+    "interleaved.rounds.csv": "interleaved",  # by the self-test
+    "sequential.rounds.csv": "sequential",  # the same of groups that ran one after the other
 }
-"""Files in the study selftest, and the `measure.resident` of what was recorded."""
+"""Files in the study selftest, and the `measure.schedule` of what was recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +46,12 @@ def simulate(
     measure: Measure,
     comparisons: int,
     *,
-    until: float | None = None,
+    target_half_width: float | None = None,
     centre: float = 0.0,
 ) -> Coverage:
     """Simulate so many comparisons, with the launches and rounds of a preset, or stopped at a half-width."""
     random = np.random.default_rng(20261121)
-    most = measure.launches if until is None else max(measure.launches, measure.most_launches)
+    most = measure.launches if target_half_width is None else max(measure.launches, measure.max_launches)
     hits, widths, counts = [], [], []
     for _ in range(comparisons):
         middles = np.empty(most)
@@ -60,8 +60,8 @@ def simulate(
             sample = middles[: launch + 1]
             if len(sample) < measure.launches:
                 continue
-            half = intervals.half_interval(sample, stopped_by_width=until is not None)
-            if until is not None and math.expm1(half) <= until:
+            half = intervals.half_interval(sample, stopped_by_width=target_half_width is not None)
+            if target_half_width is not None and math.expm1(half) <= target_half_width:
                 break
         hits.append(abs(sample.mean() - centre) <= half)
         widths.append(math.expm1(half))

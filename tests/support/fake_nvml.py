@@ -6,12 +6,11 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 A, B, C = "GPU-aa11-0001", "GPU-aa22-0002", "GPU-bb33-0003"
-SLICE = "MIG-cc44-0004"
 CARDS = {A: "NVIDIA H200", B: "NVIDIA H200", C: "Tesla T4"}
 
 
 class FakeNvml(types.ModuleType):
-    """Some GPUs and a slice of the first.
+    """Some GPUs.
 
     Args:
         at_init: what nvmlInit raises.
@@ -24,9 +23,7 @@ class FakeNvml(types.ModuleType):
         reasons: the bits of the clocks' event reasons.
         forbidden: names of functions that answer "Insufficient Permissions".
         reserved: bytes that the driver keeps for itself; version 1 of the memory call counts them as used.
-        unknown: names of functions that the driver is too old for.
         utilisation: percent.
-        divided: the GPUs in MIG mode.
         hidden: the GPUs that a cgroup keeps from this process.
         lost: the GPUs that have fallen off the bus.
         asked: every question put to a device, as (function, UUID).
@@ -48,10 +45,7 @@ class FakeNvml(types.ModuleType):
     NVMLError_DriverNotLoaded = type("NVMLError_DriverNotLoaded", (NVMLError,), {})
     NVMLError_LibRmVersionMismatch = type("NVMLError_LibRmVersionMismatch", (NVMLError,), {})
     NVMLError_NotFound = type("NVMLError_NotFound", (NVMLError,), {})
-    NVMLError_InvalidArgument = type("NVMLError_InvalidArgument", (NVMLError,), {})
-    NVMLError_NotSupported = type("NVMLError_NotSupported", (NVMLError,), {})
     NVMLError_NoPermission = type("NVMLError_NoPermission", (NVMLError,), {})
-    NVMLError_FunctionNotFound = type("NVMLError_FunctionNotFound", (NVMLError,), {})
     NVMLError_GpuIsLost = type("NVMLError_GpuIsLost", (NVMLError,), {})
 
     def __init__(
@@ -61,15 +55,13 @@ class FakeNvml(types.ModuleType):
         self.at_init = at_init
         self.cards = cards
         self.open = 0
-        self.used = {A: 300 << 20, B: 5000 << 20, C: 7 << 20, SLICE: 1 << 20}
+        self.used = {A: 300 << 20, B: 5000 << 20, C: 7 << 20}
         self.processes: dict[str, list[tuple[int, int | None]]] = {}
         self.millijoules = {A: 1_000_000, B: 2_000_000, C: 3_000_000}
         self.reasons = 0
         self.forbidden: set[str] = set()
-        self.unknown: set[str] = set()
         self.reserved = 600 << 20
         self.utilisation = 97
-        self.divided: set[str] = set()
         self.hidden: set[str] = set()
         self.lost: set[str] = set()
         self.asked: list[tuple[str, str]] = []
@@ -97,7 +89,7 @@ class FakeNvml(types.ModuleType):
         return handle
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
-        if uuid not in (*self.cards, SLICE):
+        if uuid not in self.cards:
             raise self.NVMLError_NotFound("Not Found")
         return uuid
 
@@ -105,13 +97,10 @@ class FakeNvml(types.ModuleType):
         return handle
 
     def nvmlDeviceGetName(self, handle: str) -> str:
-        return self.cards.get(handle, "NVIDIA H200 MIG 1g.18gb")
-
-    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, migDevice: str) -> str:
-        return next(iter(self.cards))
+        return self.cards[handle]
 
     def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
-        self._answers("nvmlDeviceGetCudaComputeCapability", handle, slices=False)
+        self._answers("nvmlDeviceGetCudaComputeCapability", handle)
         return (7, 5) if self.nvmlDeviceGetName(handle) == "Tesla T4" else (9, 0)
 
     def nvmlDeviceGetCpuAffinity(self, handle: str, cpuSetSize: int) -> list[int]:
@@ -120,7 +109,7 @@ class FakeNvml(types.ModuleType):
 
     def nvmlDeviceGetMemoryInfo(self, handle: str, version: int | None = None) -> SimpleNamespace:
         self._answers("nvmlDeviceGetMemoryInfo_v2" if version else "nvmlDeviceGetMemoryInfo", handle)
-        total = 2**30 * (1 + list(self.cards).index(handle)) if handle in self.cards else 7
+        total = 2**30 * (1 + list(self.cards).index(handle))
         return SimpleNamespace(total=total, used=self.used[handle] + (0 if version else self.reserved))
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
@@ -129,56 +118,34 @@ class FakeNvml(types.ModuleType):
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in listed]
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:
-        self._answers("nvmlDeviceGetTotalEnergyConsumption", handle, slices=False)
+        self._answers("nvmlDeviceGetTotalEnergyConsumption", handle)
         return self.millijoules[handle]
 
     def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
-        self._answers("nvmlDeviceGetUtilizationRates", handle, slices=False)
+        self._answers("nvmlDeviceGetUtilizationRates", handle)
         return SimpleNamespace(gpu=self.utilisation, memory=50)
 
     def nvmlDeviceGetClockInfo(self, handle: str, type: int) -> int:
-        self._answers("nvmlDeviceGetClockInfo", handle, slices=False)
+        self._answers("nvmlDeviceGetClockInfo", handle)
         return {self.NVML_CLOCK_SM: 1755}[type]
 
     def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:
-        self._answers("nvmlDeviceGetTemperature", handle, slices=False)
+        self._answers("nvmlDeviceGetTemperature", handle)
         return {self.NVML_TEMPERATURE_GPU: 61}[sensor]
 
     def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
-        self._answers("nvmlDeviceGetPowerUsage", handle, slices=False)
+        self._answers("nvmlDeviceGetPowerUsage", handle)
         return 512_500
 
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:
-        self._answers("nvmlDeviceGetCurrentClocksEventReasons", handle, slices=False)
-        return self.reasons
-
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
-        self._answers("nvmlDeviceGetCurrentClocksThrottleReasons", handle, slices=False)
+        self._answers("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
         return self.reasons
 
-    def nvmlDeviceGetMigMode(self, device: str) -> list[int]:
-        self._answers("nvmlDeviceGetMigMode", device)
-        if self.nvmlDeviceGetName(device) == "Tesla T4":  # too old for it
-            raise self.NVMLError_NotSupported("Not Supported")
-        return [int(device in self.divided)] * 2
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, device: str) -> int:
-        return 7
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: str, index: int) -> str:
-        if index != 1 or device not in self.divided:
-            raise self.NVMLError_NotFound("Not Found")
-        return SLICE
-
-    def _answers(self, function: str, handle: str, *, slices: bool = True) -> None:
+    def _answers(self, function: str, handle: str) -> None:
         """Note the question; raise what NVML would."""
         self.asked.append((function, handle))
         if function in self.forbidden:
             raise self.NVMLError_NoPermission("Insufficient Permissions")
-        if function in self.unknown:
-            raise self.NVMLError_FunctionNotFound("Function Not Found")
-        if handle == SLICE and not slices:
-            raise self.NVMLError_NotSupported("Not Supported")
 
 
 def functions() -> dict[str, Any]:

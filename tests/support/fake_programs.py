@@ -15,17 +15,13 @@ def write_nvidia_smi(folder: Path, *gpus: str, driver: str = "550.54.15", also: 
 
     Args:
         folder: for the program.
-        gpus: name and compute capability, which drivers before 510 do not know.
+        gpus: name and compute capability.
         driver: its version.
         also: what it does besides.
     """
     named = [gpu.rpartition(" ") for gpu in gpus]
-    known = int(driver.split(".")[0]) >= 510
-    refuse = "echo 'Field \"compute_cap\" is not a valid field to query.'; exit 2"
-    with_capability = say([f"{name}, {driver}, 81559, 81079, {number}" for name, _, number in named])
-    without = say([f"{name}, {driver}, 81559, 81079" for name, _, _ in named])
-    cases = f"*compute_cap) {with_capability if known else refuse} ;;\n*) {without} ;;"
-    write_program(folder, "nvidia-smi", f'case "$1" in\n{cases}\nesac\n{also}')
+    listed = say([f"{name}, {driver}, 81559, 81079, {number}" for name, _, number in named])
+    write_program(folder, "nvidia-smi", f"{listed}\n{also}")
 
 
 def say(lines: list[str]) -> str:

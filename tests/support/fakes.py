@@ -134,17 +134,18 @@ Script = dict[str, Any]
 """How one fake backend behaves: `step_seconds`, `loss` of a parity step, `launches`: {launch: how much
 slower}, `disturbed`: {(launch, nth block): share that others take}, `skipped`: likewise, steps, and
 `fails`: {(action, launch, nth such request): LaunchFailed}. `fits`: the largest micro-batch with which
-warm-up does not end in oom, in trials and launches; `fits_at_once`: the largest without a retry of torch's
-allocator; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks; `takes`: a fake NVML, and the
-bytes of each GPU that a micro-batch takes; `with_dropout`: how many times as much that is then;
-`filled_at`: samples of a rank above which a step takes longer; `products`: FLOP/s of a rank in a square
-and in each shape of the workload. `differences`: {precision: by tensor, how far it is from `EXPECTED`};
-`no_expected_tensors`: why they cannot be compared; `cannot`: {precision: LaunchFailed}. `held_out`: a
-function from steps to the loss; `extra_steps`: that it says it has taken beside those it was asked for.
-`batch_losses`: {(precision of parity or "late", batch, rank): its loss}; `trained`: {(rank, nth block):
-figures of what was trained that are others than was asked for}, with None for the first step; `random`:
-steps draw random numbers; `changes_at`: the step of a launch from which on losses differ; `frozen`: what
-its exporter has warned of."""
+warm-up does not end in oom, in trials and launches; `fits_at_once`: the largest without a retry of
+torch's allocator; `breaks`: {(launch, micro-batch): LaunchFailed} in timed blocks; `takes`: a fake NVML,
+and the bytes of each GPU that a micro-batch takes; `filled_at`: samples of a rank above which a step
+takes longer; `with_dropout`: how many times as much that is then; `products`: FLOP/s of a rank in a
+square and in each shape of the workload. `differences`: {precision: by tensor, how far it is from
+`EXPECTED`}; `no_expected_tensors`: why they cannot be compared; `cannot`: {precision: LaunchFailed}.
+`held_out`: a function from steps to the loss; `extra_steps`: that it says it has taken beside those it
+was asked for. `batch_losses`: {(precision of parity or "late", batch, rank): its loss}; `trained`:
+{(rank, nth block): figures of what was trained that are others than was asked for}, with None for the
+first step; `random`: steps draw random numbers; `changes_at`: the step of a launch from which on losses
+differ; `frozen`: what its exporter has warned of.
+"""
 
 
 EXPECTED = {

@@ -18,7 +18,7 @@ from bench.launch.messages import A, Built, Request
 from bench.launch.spec import WorkerSpec
 from bench.measure.comparison import Comparison
 from bench.worker.rank.error_words import in_a_line
-from bench.worker.rank.torch_rank import TorchRank
+from bench.worker.rank.rank import Rank
 from bench.worker.rank.training import Training
 from tests.support.comparisons import RecordingBar, find_nobody
 
@@ -26,7 +26,7 @@ Plant = Callable[[Any, int], None]
 """Puts a fault into a training; gets the rank."""
 
 
-class HereRank(TorchRank):
+class HereRank(Rank):
     """Builds in this process, and measures nothing but steps."""
 
     def __init__(self, spec: WorkerSpec, rank: int, plant: Plant | None) -> None:

@@ -243,10 +243,10 @@ def main(folder: Path, rank: int) -> None:
 def _rank(spec: Any, rank: int) -> Any:
     import torch
 
-    from bench.worker.rank.torch_rank import TorchRank
+    from bench.worker.rank.rank import Rank
     from bench.worker.rank.training import Training
 
-    made = TorchRank(spec, rank=rank, local_rank=rank)
+    made = Rank(spec, rank=rank, local_rank=rank)
     made.training = Training(spec, rank=rank, device=torch.device("cpu"))
     made.training.proof = dict  # type: ignore[method-assign]  # not what is tried here
     made.training.feed.repeat([*range(2 * spec.grad_accum)])

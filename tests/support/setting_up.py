@@ -2,11 +2,10 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.setup.choice import DEVICES, Choice
+from bench.setup.choice import DEVICES
 from bench.setup.recipes import STACKS, Stack
 from bench.setup.stage import SetupStage
 
@@ -20,18 +19,9 @@ def shell(name: str, script: str, **more: Any) -> SetupStage:
 
 
 def stack_of(*stages: SetupStage, **more: Any) -> Stack:
-    """A stack of these stages, each of which comes after the one before it unless it says something else."""
-    linked = tuple(
-        stage if stage.after or not place else dataclasses.replace(stage, after=(stages[place - 1].name,))
-        for place, stage in enumerate(stages)
-    )
-    return stack_that_makes(lambda *_: linked, **more)
-
-
-def stack_that_makes(stages: Callable[[Path, Path, Choice], tuple[SetupStage, ...]], **more: Any) -> Stack:
-    """The default stack, of other stages."""
+    """The default stack, of these stages."""
     pythons: dict[str, tuple[str, ...]] = dict.fromkeys(DEVICES, (VERSION,))
-    return dataclasses.replace(STACKS["ort"], pythons=pythons, stages=stages, **more)
+    return dataclasses.replace(STACKS["ort"], pythons=pythons, stages=lambda *_: stages, **more)
 
 
 def ran(checkout: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Other processes on the cores: who they are, waiting for them, what is said, and when a comparison ends."""
+"""Other processes on the cores: who they are, waiting for them, and what is said."""
 
 import os
 from collections.abc import Sequence
@@ -16,8 +16,7 @@ from bench.machine.telemetry.other_processes import (
     read_processes,
 )
 from bench.measure.groups.busy_cores import QuietCores, describe_repeats
-from tests.support.comparisons import RecordingBar, Resumable, Simulated
-from tests.support.configs import BACKENDS
+from tests.support.comparisons import RecordingBar, Simulated
 from tests.support.factories import block, record
 from tests.support.fakes import Script
 
@@ -25,9 +24,6 @@ pytestmark = pytest.mark.usefixtures("two_cores")
 
 CHROME = Competitor(name="chrome", pid=123, cores=0.8)
 MAKE = Competitor(name="make", pid=7, cores=0.25)
-
-ALWAYS: Script = {"disturbed": {(launch, nth): 0.5 for launch in range(1, 9) for nth in range(3, 40)}}
-"""Other processes disturb every block but those of the warm-up."""
 
 
 class FakeScan:
@@ -166,44 +162,3 @@ def test_the_largest_share_of_each_process_is_said() -> None:
     assert describe_repeats({"a": record(blocks=tuple(attempts[:1]))}, []) == [
         "1 block that other processes disturbed not measured again, since measure.repeats allows no more"
     ]
-
-
-# The end
-
-
-def test_a_comparison_ends_after_a_launch_that_others_spoiled_for_every_backend(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, ALWAYS), scan=FakeScan([0.8]), launches=4)
-    assert {row["launch"] for row in run.rows} == {"1"}
-    sentence = run.failures[-1]
-    assert sentence == (
-        "launch 1/4: other processes had the cores in the blocks of every backend, however often "
-        "these were measured again (chrome (pid 123) 80 % of a core), so that no more were made; end them, "
-        "and go on with resume=true, which keeps what is measured."
-    )
-    assert run.failures[0] == f"invalid, and therefore not compared: {', '.join(BACKENDS)}"
-    assert sum("no more were made" in line for line in run.printed) == 1
-
-
-def test_resume_makes_the_launches_that_are_missing(tmp_path: Path) -> None:
-    def disturbed_in_launch_two() -> Script:
-        return {"disturbed": {(2, nth): 0.5 for nth in range(3, 40)}}
-
-    changes = {name: disturbed_in_launch_two() for name in BACKENDS}
-    first = Resumable(tmp_path, changes, measure={"launches": 3})
-    assert {row["launch"] for row in first.rows} == {"1", "2"}
-    assert first.failures[-1].startswith("launch 2/3: other processes had the cores")
-    again = Resumable(tmp_path, measure={"launches": 3}, resume=True)
-    assert {row["launch"] for row in again.rows if row["status"] == "ok"} == {"1", "3"}
-
-
-def test_it_goes_on_if_only_some_backends_are_affected(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, {"ortmodule": ALWAYS}, scan=FakeScan([0.8]), launches=3)
-    assert {row["launch"] for row in run.rows} == {"1", "2", "3"}
-    assert not any("no more were made" in line for line in run.failures)
-
-
-def test_it_goes_on_if_most_rounds_could_be_measured_again(tmp_path: Path) -> None:
-    once: Script = {"disturbed": {(1, nth): 0.5 for nth in (3, 4, 5)}}  # one of three rounds is lost
-    run = Simulated(tmp_path, dict.fromkeys(BACKENDS, once), scan=FakeScan([0.8]))
-    assert {row["launch"] for row in run.rows} == {"1", "2"}
-    assert run.failures == []

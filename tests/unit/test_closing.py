@@ -164,8 +164,8 @@ def test_what_other_processes_disturbed_is_measured_until_two_thirds_may_count(
         [],
         ["measure=quick", "measure.launches=1"],
         ["measure=thorough", "measure.launches=3"],
-        ["measure=quick", "++measure.launches=2", "measure.until=0.01", "measure.most_launches=3"],
-        ["measure.resident=one", "data=hf", "data.path=x", "data.processor='/tmp/ö b'", "seed=3"],
+        ["measure=quick", "++measure.launches=2", "measure.target_half_width=0.01", "measure.max_launches=3"],
+        ["measure.schedule=sequential", "data=hf", "data.path=x", "data.processor='/tmp/ö b'", "seed=3"],
     ],
 )
 def test_the_suggested_command_goes_on_with_what_was_measured_and_has_more_launches(
@@ -193,15 +193,15 @@ WELL = BackendChange(
 @pytest.mark.parametrize(
     ("changes", "uncompared", "new", "missing", "unchanged", "sentence"),
     [
-        ({"a": [WELL, WORSE]}, 0, 1, 0, 0, "ortmodule of a (throughput, memory); 1 file is new."),
+        ({"a": [WELL, WORSE]}, 0, 1, 0, 0, "ortmodule of a (throughput, memory); 1 new file."),
         (
             *({"a": [WELL], "b": [WELL]}, 2, 0, 0, 0),
-            "Nothing became worse beyond its tolerance in 2 comparisons; 2 files could not be compared.",
+            "2 files did not become worse; 2 files could not be compared.",
         ),
-        ({}, 1, 0, 0, 0, "Nothing was compared; 1 file could not be compared."),
-        ({}, 0, 0, 0, 9, "Nothing has changed: 9 files are as in HEAD."),
-        ({}, 0, 1, 2, 0, "1 file is new; 2 files are gone."),
-        ({"a": [WORSE], "b": [WELL]}, 0, 0, 0, 1, "1 other file did not become worse; 1 file is as in HEAD."),
+        ({}, 1, 0, 0, 0, "1 file could not be compared."),
+        ({}, 0, 0, 0, 9, "9 files as in HEAD."),
+        ({}, 0, 1, 2, 0, "1 new file; 2 missing files."),
+        ({"a": [WORSE], "b": [WELL]}, 0, 0, 0, 1, "1 file did not become worse; 1 file as in HEAD."),
         ({"a": [WORSE] * 5}, 0, 0, 0, 0, "ortmodule of a (throughput, memory) and 2 more."),
     ],
 )

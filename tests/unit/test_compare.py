@@ -102,18 +102,6 @@ def test_a_file_without_an_interval_is_not_compared_however_many_others_are_as_t
     assert "measure with measure.launches=2 or more" in output.err
 
 
-def test_a_slowdown_within_the_tolerance_is_fine(pair: Compare, tmp_path: Path) -> None:
-    base, new = two_backends(seed=1), two_backends(seed=2, ort=1.5 * 1.1)
-    mild = tmp_path / "mild.yaml"
-    mild.write_text("{throughput: 0.15, speedup: 0.15, memory: 0.05}")
-    status, output, _ = pair(base, new, "--tolerances", str(mild))
-    assert status == 0
-    assert output.startswith(
-        "Wide tolerances, within which nothing counts as worse: throughput 15%, speedup 15%.\n"
-    )
-    assert "Wide tolerances" not in pair(base, new)[1]
-
-
 def test_a_machine_that_drifts_moves_the_throughputs_and_not_the_change_of_the_speedup() -> None:
     drift = 1.1
     base, new = (
@@ -255,24 +243,6 @@ def test_rows_that_are_missing_are_said(pair: Compare, tmp_path: Path, name: str
     found = named_differences(csv_files.read(tmp_path / "base.csv"), csv_files.read(tmp_path / "new.csv"))
     known = "measured: 3 launches, 15 rounds; now "
     assert f"{known}{words} (other settings, interrupted, or rows were deleted)" in found
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("{throughput: 0.02", "cannot be read as YAML"),
-        ("throughput: 0.02", "must hold throughput, speedup, memory, and nothing else"),
-        ("{throughput: 2, speedup: 0.02, memory: 0.05}", "throughput is a share from 0 to 0.5, beyond which"),
-        ("{throughput: 0.02, speedup: 0.02, memory: 0.9}", "half could be lost unseen, not 0.9"),
-        ("[]", "must hold"),
-    ],
-)
-def test_wrong_tolerances_are_one_sentence(pair: Compare, tmp_path: Path, content: str, words: str) -> None:
-    (tmp_path / "t.yaml").write_text(content)
-    status, _, errors = pair(two_backends(), two_backends(), "--tolerances", str(tmp_path / "t.yaml"))
-    assert status == 2
-    assert words in errors
-    assert errors.count("\n") == 1
 
 
 def at_largest(orts: int = 34) -> list[Record]:

@@ -76,16 +76,20 @@ def test_parity_runs_without_dropout_and_only_the_reference_s_makes_the_state_th
     assert len({spec.initial_state for _, spec in specs}) == 1
 
 
-@pytest.mark.parametrize(("resident", "preheat_s"), [("all", 7.0), ("one", 7.0), ("all", 0.0)])
+@pytest.mark.parametrize(
+    ("schedule", "preheat_s"), [("interleaved", 7.0), ("sequential", 7.0), ("interleaved", 0.0)]
+)
 def test_every_backend_is_preheated_for_the_same_time(
-    tmp_path: Path, resident: str, preheat_s: float
+    tmp_path: Path, schedule: str, preheat_s: float
 ) -> None:
-    run = Simulated(tmp_path, resident=resident, preheat_s=preheat_s)
-    unheated = Simulated(tmp_path / "unheated", resident=resident)
+    run = Simulated(tmp_path, schedule=schedule, preheat_s=preheat_s)
+    unheated = Simulated(tmp_path / "unheated", schedule=schedule)
     for name, step_seconds in (("pytorch", 0.5), ("ortmodule", 0.4), ("ortmodule_zero1", 0.8)):
         for row, other in zip(run.of(name), unheated.of(name), strict=True):
             heated = float(row["warm_up_s"]) - float(other["warm_up_s"])
-            share = preheat_s / 3 if resident == "all" else preheat_s  # all three warm the same devices
+            share = (
+                preheat_s / 3 if schedule == "interleaved" else preheat_s
+            )  # all three warm the same devices
             assert share <= heated <= share + 1.02 * step_seconds if preheat_s else heated == 0
 
 
@@ -320,12 +324,12 @@ def test_the_loss_difference_is_in_every_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("action", ["build", "parity"])
-@pytest.mark.parametrize("resident", ["all", "one"])
+@pytest.mark.parametrize("schedule", ["interleaved", "sequential"])
 def test_without_the_reference_s_losses_the_others_are_skipped(
-    tmp_path: Path, action: str, resident: str
+    tmp_path: Path, action: str, schedule: str
 ) -> None:
     crash = ("crashed", "no such model", "")
-    run = Simulated(tmp_path, {"pytorch": {"fails": {(action, 0, 1): crash}}}, resident=resident)
+    run = Simulated(tmp_path, {"pytorch": {"fails": {(action, 0, 1): crash}}}, schedule=schedule)
     assert [row["status"] for row in run.rows] == ["crashed", "skipped", "skipped"]
     assert len(run.failures) == 3
 
@@ -354,8 +358,8 @@ def test_a_row_whose_ranks_trained_another_batch_is_invalid(
     assert f"micro_batch={last['micro_batch']} " in last["message"]
 
 
-def test_with_one_resident_group_launches_run_there_and_back(tmp_path: Path) -> None:
-    run = Simulated(tmp_path, resident="one")
+def test_with_a_sequential_schedule_launches_run_there_and_back(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, schedule="sequential")
     assert run.failures == []
     timed = [group.spec.backend for group in run.groups if group.launch > 0]
     assert timed == [*BACKENDS, *reversed(BACKENDS)]
@@ -404,9 +408,9 @@ def launches_of(run: Simulated) -> int:
     ("slower", "settings", "launches"),
     [
         (1.2, {}, 2),  # no goal: as many as were asked for
-        (1.0, {"until": 0.01}, 2),  # a goal that is reached already
-        (1.5, {"until": 0.001, "most_launches": 4}, 4),  # the cap
-        (1.0, {"until": 0.2, "launches": 1}, 2),  # one launch is never narrow enough
+        (1.0, {"target_half_width": 0.01}, 2),  # a goal that is reached already
+        (1.5, {"target_half_width": 0.001, "max_launches": 4}, 4),  # the cap
+        (1.0, {"target_half_width": 0.2, "launches": 1}, 2),  # one launch is never narrow enough
     ],
 )
 def test_launches_are_added_only_towards_a_goal_and_up_to_their_cap(
@@ -418,7 +422,7 @@ def test_launches_are_added_only_towards_a_goal_and_up_to_their_cap(
 
 def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path) -> None:
     # The first launch differs by 1 %: intervals narrow down as further launches agree.
-    run = Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, until=0.01)
+    run = Simulated(tmp_path, {"ortmodule": {"launches": {1: 1.01}}}, target_half_width=0.01)
     frame = run.comparison.shared.ledger.rows()
     assert 2 < launches_of(run) < 6
     reached, before = widest_half_width(frame), widest_half_width(frame[frame["launch"] < launches_of(run)])
@@ -427,26 +431,10 @@ def test_launches_are_added_until_every_interval_is_narrow_enough(tmp_path: Path
     assert reached <= 0.01 < before
 
 
-def test_added_launches_end_when_another_would_take_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Every look at the clock takes 100 s: so did two launches, and a third would make it 150 s.
-    def looked_at() -> float:
-        looks.append(1)
-        return 100.0 * len(looks)
-
-    for most_seconds, launches in ((149.0, 2), (151.0, 3)):
-        looks: list[int] = []
-        monkeypatch.setattr("bench.measure.stages.timed.MOST_SECONDS", most_seconds)
-        changes = {"ortmodule": {"launches": {1: 1.5}}}
-        run = Simulated(tmp_path, changes, looked_at, until=0.001)
-        assert launches_of(run) == launches
-
-
 def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
     crash = ("crashed", "gone", "")
     fails = {"fails": {("build", launch, 1): crash for launch in range(1, 7)}}
-    run = Simulated(tmp_path, {"ortmodule": fails, "ortmodule_zero1": fails}, until=0.01)
+    run = Simulated(tmp_path, {"ortmodule": fails, "ortmodule_zero1": fails}, target_half_width=0.01)
     assert launches_of(run) == 2
 
 

@@ -28,8 +28,8 @@ COMPARISONS = 2000  # the share of hits is then known to about half a per cent
 
 
 @cache
-def preset(name: str, resident: str = "all") -> Measure:
-    return compose([f"measure={name}", f"measure.resident={resident}", "device=cpu"]).measure
+def preset(name: str, schedule: str = "interleaved") -> Measure:
+    return compose([f"measure={name}", f"measure.schedule={schedule}", "device=cpu"]).measure
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
@@ -49,7 +49,7 @@ def test_the_stopping_rule_does_not_spoil_it(name: str, recording: str) -> None:
     noise = recorded(recording, measure.rounds)
     plain = simulate(noise, measure, 500)
     for share in (0.9, 0.7, 0.5):
-        assert simulate(noise, measure, 500, until=share * plain.half_width).coverage >= 0.93
+        assert simulate(noise, measure, 500, target_half_width=share * plain.half_width).coverage >= 0.93
 
 
 @pytest.mark.parametrize("noise", [white, launch_effects, correlated_rounds])
@@ -82,7 +82,7 @@ def test_an_interval_over_blocks_would_be_wrong_where_launches_differ() -> None:
 
 def test_a_stopped_comparison_needs_fewer_or_more_launches_as_its_goal_says() -> None:
     measure = preset("default")
-    easy, hard = (simulate(white, measure, 50, until=goal) for goal in (1.0, 0.012))
+    easy, hard = (simulate(white, measure, 50, target_half_width=goal) for goal in (1.0, 0.012))
     assert easy.mean_launches == measure.launches
-    assert measure.launches < hard.mean_launches < measure.most_launches
+    assert measure.launches < hard.mean_launches < measure.max_launches
     assert hard.half_width <= 0.012

@@ -58,7 +58,7 @@ def with_torch(**changes: object) -> dict[str, object]:
 BROKEN = [
     ({"cores": 1}, "cores", "poor", "one rank only", "taskset"),
     ({"busy_cores": 1.5}, "other work", "poor", "takes 1.5 cores", "end it"),
-    ({"memory_free_gib": 0.5}, "memory", "poor", "0.5 GiB", "measure.resident=one"),
+    ({"memory_free_gib": 0.5}, "memory", "poor", "0.5 GiB", "measure.schedule=sequential"),
     ({"lacking": ["git", "g++"], "how_to_install": "x"}, "programs", "broken", "missing: git, g++", "x"),
     ({"lacking": ["git"], "how_to_install": "apt"}, "programs", "poor", "missing: git", "apt"),
     (

@@ -15,13 +15,14 @@ from bench.errors import UserError
 from bench.machine import environment, source_code
 from bench.machine.variables import worker_variables
 from bench.measure.plan.preflight import print_removed_variables
+from bench.measure.plan.resolve import collect_environment, environment_settings
 from bench.setup.checkout import ROOT
 from bench.setup.recipes import CUDA_HOME
 from tests.support.configs import a_config
 
 
 def test_versions_hardware_code_and_variables_are_in_it(tmp_path: Path) -> None:
-    found = identity.collect_environment(a_config(tmp_path))
+    found = collect_environment(a_config(tmp_path))
     assert found["packages"]["torch"]
     assert found["cpu"]["cores"] >= 1
     assert len(found["code"]) == 16
@@ -34,7 +35,7 @@ def test_a_cpu_needs_no_driver_that_answers(tmp_path: Path, monkeypatch: pytest.
         raise UserError("A GPU does not answer", "repair it, or choose device=cpu")
 
     monkeypatch.setattr(environment, "visible_gpus", fail)
-    settings = identity.environment_settings(a_config(tmp_path))
+    settings = environment_settings(a_config(tmp_path))
     assert environment.take(settings)["gpus"] == []
     with pytest.raises(UserError, match="A GPU does not answer"):
         environment.take({**settings, "device": "cuda"})
@@ -100,7 +101,7 @@ def test_a_file_of_the_same_size_and_time_with_other_content_is_another_configur
 
 
 def test_where_the_checkout_lies_is_not_in_it(tmp_path: Path) -> None:
-    found = identity.collect_environment(a_config(tmp_path))
+    found = collect_environment(a_config(tmp_path))
     assert str(ROOT) not in str(found)
     assert str(Path.home()) not in str(found["variables"])
 
@@ -126,7 +127,7 @@ def test_the_full_path_s_library_is_recorded_by_its_name_and_so_alike_in_every_c
 ) -> None:
     config = a_config(tmp_path)
     config.device.blas = "full"
-    settings, users = identity.environment_settings(config), "/somewhere/libjemalloc.so"
+    settings, users = environment_settings(config), "/somewhere/libjemalloc.so"
     assert environment.recorded_variables({}, settings)["LD_PRELOAD"] == "libmkl_full_path.so"
     assert environment.recorded_variables({"LD_PRELOAD": users}, settings)["LD_PRELOAD"] == (
         f"libmkl_full_path.so sha256:{environment.digest(users)}"
@@ -148,7 +149,7 @@ def test_the_full_path_s_library_comes_before_what_the_user_preloads(
     config = a_config(tmp_path)
     config.device.blas = blas
     base = {} if users is None else {"LD_PRELOAD": users}
-    made = worker_variables(base, **identity.environment_settings(config), prefix=Path("/env"))
+    made = worker_variables(base, **environment_settings(config), prefix=Path("/env"))
     assert made.get("LD_PRELOAD") == preloaded
 
 
@@ -157,11 +158,11 @@ def variables_of(folder: Path, given: dict[str, str], **changes: Any) -> dict[st
     config = a_config(folder)
     for key, value in changes.items():
         setattr(config, key, value)
-    return environment.recorded_variables(given, identity.environment_settings(config))
+    return environment.recorded_variables(given, environment_settings(config))
 
 
 def on_a_gpu(tmp_path: Path, base: dict[str, str]) -> dict[str, str]:
-    settings = {**identity.environment_settings(a_config(tmp_path)), "device": "cuda"}
+    settings = {**environment_settings(a_config(tmp_path)), "device": "cuda"}
     return worker_variables(base, **settings, prefix=tmp_path)
 
 
@@ -174,7 +175,7 @@ def test_ranks_have_the_environment_s_compiler_before_the_machine_s(tmp_path: Pa
 
 def test_which_of_equal_gpus_were_given_is_not_recorded(tmp_path: Path) -> None:
     """A container names the GPUs that it got by their serial numbers."""
-    settings = {**identity.environment_settings(a_config(tmp_path)), "device": "cuda"}
+    settings = {**environment_settings(a_config(tmp_path)), "device": "cuda"}
     some, others = (
         environment.recorded_variables(
             {"NVIDIA_VISIBLE_DEVICES": gpus, "CUDA_VISIBLE_DEVICES": gpus}, settings
@@ -193,10 +194,10 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = a_config(tmp_path)
-    before = identity.collect_environment(config)
+    before = collect_environment(config)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    after = identity.collect_environment(config)
+    after = collect_environment(config)
     assert after["removed_variables"] != before["removed_variables"]
     assert environment.hash_environment(after) == environment.hash_environment(before)
     assert environment.find_differences(before, after) == []
@@ -218,7 +219,7 @@ def test_what_the_user_has_set_but_workers_never_see_changes_nothing(
 def test_variables_that_change_training_are_removed_and_named(
     tmp_path: Path, name: str, reaches_ranks: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = identity.environment_settings(a_config(tmp_path))
+    settings = environment_settings(a_config(tmp_path))
     assert (name in worker_variables({name: "1"}, **settings)) is reaches_ranks
     print_removed_variables({name: "1", "EDITOR": "vi"})
     named = f"not passed on, since they change what is measured: {name}\n"
@@ -228,7 +229,7 @@ def test_variables_that_change_training_are_removed_and_named(
 def test_another_setting_of_the_workers_is_another_hash(tmp_path: Path) -> None:
     tuned = a_config(tmp_path)
     system = dataclasses.replace(tuned, device=dataclasses.replace(tuned.device, allocator="system"))
-    one, other = identity.collect_environment(tuned), identity.collect_environment(system)
+    one, other = collect_environment(tuned), collect_environment(system)
     assert environment.digest(one) != environment.digest(other)
     assert "variables.MALLOC_ARENA_MAX: 1, now missing" in environment.find_differences(one, other)
 

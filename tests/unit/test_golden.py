@@ -12,15 +12,18 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
+import yaml  # type: ignore[import-untyped]
+from rich.console import Console
 from scipy import stats as scipy_stats
 
-from bench.compare.changes import TOLERANCES, compare, read_tolerances
+from bench.compare.changes import TOLERANCES, compare
 from bench.compare.differences import named_differences
-from bench.compare.tables import render_markdown
+from bench.compare.tables import render_terminal
 from bench.report.build import render_all, render_report
 from bench.report.content.collection import ReportedComparison
 from bench.report.files import files_of
 from bench.results import csv_files
+from bench.results.columns import HASHES
 from bench.study import find_studies, load_part
 from tests.support.git import committed, copy_committed
 
@@ -42,8 +45,11 @@ def made(folder: Path) -> Iterator[tuple[str, str]]:
         (path.name, path.read_text(encoding="utf-8")) for path in rendered.written if path.suffix == ".md"
     )
     base, new = (csv_files.read(GOLDEN / side / "bert-tiny-cpux2.csv") for side in ("base", "results"))
-    changes = compare(base, new, read_tolerances(TOLERANCES))
-    yield "compare.md", render_markdown("bert-tiny-cpux2", changes, named_differences(base, new))
+    changes = compare(base, new, yaml.safe_load(TOLERANCES.read_text()))
+    console = Console(width=100, color_system=None)
+    with console.capture() as captured:
+        console.print(render_terminal("bert-tiny-cpux2", changes, named_differences(base, new)))
+    yield "compare.txt", captured.get()
 
 
 def test_the_texts_are_what_they_were(tmp_path: Path) -> None:
@@ -53,7 +59,7 @@ def test_the_texts_are_what_they_were(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_ratios_intervals_and_verdicts_recomputed_from_the_file(path: Path) -> None:
-    rows = pd.read_csv(path)
+    rows = pd.read_csv(path, dtype=HASHES)
     ok = rows[rows["status"] == "ok"]
     recomputed = ok["steps"] * ok["micro_batch"] * ok["grad_accum"] * ok["world_size"] / ok["seconds"]
     logs = np.log(recomputed).groupby([ok["backend"], ok["launch"], ok["round"]]).mean().unstack("backend")
@@ -66,7 +72,7 @@ def test_ratios_intervals_and_verdicts_recomputed_from_the_file(path: Path) -> N
         assert one.speedup.ratio == pytest.approx(np.exp(middles.mean()), rel=1e-9)
         if len(middles) < 2:
             continue
-        confidence = 0.98 if rows["until"].notna().any() else 0.95
+        confidence = 0.98 if rows["target_half_width"].notna().any() else 0.95
         low, high = np.exp(
             scipy_stats.t.interval(confidence, len(middles) - 1, middles.mean(), scipy_stats.sem(middles))
         )

@@ -7,14 +7,11 @@ import pytest
 from bench.errors import UserError
 from bench.machine.gpus import (
     Gpu,
-    check_undivided,
-    describe_first_use,
     select_visible,
     short_name,
     visible_gpus,
 )
-from bench.setup.nvidia_smi import runs_on
-from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml, functions
+from tests.support.fake_nvml import A, B, C, FakeNvml, functions
 
 
 def test_every_gpu_is_described_in_nvmls_order(nvml: FakeNvml) -> None:
@@ -51,8 +48,6 @@ def test_the_index_counts_what_is_visible(nvml: FakeNvml, monkeypatch: pytest.Mo
         ("0,3,1", [0]),
         ("0,,1", [0]),
         ("0,x,1", [0]),
-        ("1abc,0", [1, 0]),
-        ("+1", [1]),
         ("0,1,0", []),
         ("NoDevFiles", []),
         (B, [1]),
@@ -66,25 +61,6 @@ def test_the_index_counts_what_is_visible(nvml: FakeNvml, monkeypatch: pytest.Mo
 )
 def test_cuda_visible_devices_is_read_as_cuda_reads_it(setting: str | None, places: list[int]) -> None:
     assert select_visible([A, B, C], setting) == places
-
-
-def test_a_slice_of_a_gpu_is_the_only_one_visible(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{SLICE},{A}")
-    assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, SLICE)]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-unknown")
-    assert visible_gpus() == []
-
-
-def test_a_divided_gpu_is_refused_with_its_slices(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_undivided(visible_gpus())
-    nvml.divided = {A}
-    with pytest.raises(
-        UserError, match=f"choose one of them: CUDA_VISIBLE_DEVICES={SLICE}, or switch MIG off"
-    ):
-        check_undivided(visible_gpus())
-    monkeypatch.setattr(nvml, "nvmlDeviceGetMaxMigDeviceCount", lambda _: 0)
-    with pytest.raises(UserError, match=r"make one \(nvidia-smi mig\), or switch MIG off"):
-        check_undivided(visible_gpus())
 
 
 @pytest.mark.parametrize("missing", ["NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded"])
@@ -112,12 +88,6 @@ def test_a_gpu_that_a_cgroup_hides_does_not_count(nvml: FakeNvml, monkeypatch: p
     assert [(gpu.index, gpu.uuid) for gpu in visible_gpus()] == [(0, B), (1, C)]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert [gpu.uuid for gpu in visible_gpus()] == [C]
-
-
-def test_a_divided_gpu_need_not_say_its_memory(nvml: FakeNvml) -> None:
-    nvml.divided, nvml.forbidden = {A}, {"nvmlDeviceGetMemoryInfo"}
-    with pytest.raises(UserError, match="is divided into slices"):
-        check_undivided(visible_gpus())
 
 
 def test_a_lost_gpu_is_one_sentence_unless_it_is_left_out(
@@ -166,27 +136,3 @@ def test_the_fake_has_the_real_packages_interface(name: str, fake: object) -> No
 )
 def test_short_names_are_short_and_safe(name: str, short: str) -> None:
     assert short_name(name) == short
-
-
-@pytest.mark.parametrize(
-    ("capability", "architectures", "runs"),
-    [
-        ((8, 0), "8.0", True),
-        ((8, 6), "8.0;9.0", True),
-        ((8, 0), "8.6", False),
-        ((9, 0), "7.5;8.0;8.6", False),
-        ((9, 0), "8.0+PTX", True),
-        ((12, 0), "7.5;8.0;9.0", False),
-        ((7, 0), "7.5+PTX", False),
-    ],
-)
-def test_machine_code_runs_within_a_major_version_and_ptx_on_all_later_ones(
-    capability: tuple[int, int], architectures: str, runs: bool
-) -> None:
-    assert runs_on(capability, architectures) is runs
-
-
-def test_a_gpu_newer_than_onnx_runtime_s_code_needs_minutes_and_others_need_no_words(nvml: FakeNvml) -> None:
-    newest, _, turing = visible_gpus()
-    assert "compute capability 9.0: the driver compiles its kernels" in describe_first_use([newest, turing])
-    assert describe_first_use([turing]) == describe_first_use([]) == ""

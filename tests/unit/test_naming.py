@@ -32,7 +32,7 @@ def test_the_device_and_the_ranks_stand_in_the_name() -> None:
         ["backend=[pytorch,pytorch_best,ortmodule,ortmodule_zero1]", "reference=pytorch"],
         [
             "device.threads=1",
-            "device.hold_threads=true",
+            "device.pin_cores=true",
             "model.config.vocab_size=30522",
             "model.size=published",
         ],
@@ -75,7 +75,7 @@ def test_one_configuration_has_one_name_one_hash_and_one_command(one: list[str],
         (["reference=ortmodule"], "reference-ortmodule"),
         (["adam.lr=1e-3"], "lr-0-001"),
         (["seq_len=64", "micro_batch=4"], "micro_batch-4-seq_len-64"),
-        (["device.world_size=1", "device.hold_threads=false"], "no-hold_threads"),
+        (["device.world_size=1", "device.pin_cores=false"], "no-pin_cores"),
         (["data={batches: 4}"], "batches-4"),
         (["+model.config.layers=[1,2]"], "layers-1-2"),
         # what would otherwise replace the usual comparison

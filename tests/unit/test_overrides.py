@@ -55,7 +55,7 @@ def test_what_is_written_is_what_hydra_reads(value: Any) -> None:
         ["~model.config.type_vocab_size", "++backends.ortmodule.engine_options={compute_optimizer: false}"],
         ["data=hf", "data.path=/x", "data.processor='ö b'", "++data.columns={text: a.b}"],
         ["model=bert-tiny", "model.pretrained=x/y", "model.name=other", "adam.eps=0"],
-        [*SEVERAL, "measure=thorough", "measure.until=0.01"],
+        [*SEVERAL, "measure=thorough", "measure.target_half_width=0.01"],
     ],
 )
 def test_a_configuration_is_made_again_by_its_overrides(overrides: list[str]) -> None:

@@ -13,9 +13,11 @@ from bench.errors import UserError
 from bench.measure.plan.preflight_dataset import check_dataset
 from bench.measure.plan.resolve import resolve
 from bench.plugins.python_docs import text as python_docs
-from bench.plugins.python_docs.text import FIRST_ID, MASK_ID, VOCABULARY
-from bench.plugins.python_docs.windows import (
+from bench.plugins.python_docs.text import (
+    FIRST_ID,
     HELD_OUT_WINDOWS,
+    MASK_ID,
+    VOCABULARY,
     count_predicted,
     cut,
     held_out_batch,

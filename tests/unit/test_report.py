@@ -63,7 +63,8 @@ def test_foreign_text_is_shown_in_markdown_as_it_is(foreign: str, shown: str) ->
 
 def test_warnings_stand_below_the_table_with_their_remedy() -> None:
     rows = table_of_records(comparison({"pytorch": [[2.0], [2.1], [2.3], [2.2]]}))
-    warning = "warning: pytorch: launches differ by 6.0 % SD; measure more launches or set measure.until"
+    remedy = "measure more launches or set measure.target_half_width"
+    warning = f"warning: pytorch: launches differ by 6.0 % SD; {remedy}"
     assert f"- {escaped(warning)}" in render_comparison(ReportedComparison(stem="x", rows=rows)).splitlines()
     console = Console(width=100, file=io.StringIO())
     console.print(render_terminal(ReportedComparison(stem="x", rows=rows)))

@@ -120,7 +120,7 @@ def test_a_backend_that_fails_again_costs_the_others_nothing(tmp_path: Path, sta
 
 
 def test_a_crash_is_tried_again_even_if_no_round_is_missing(tmp_path: Path) -> None:
-    measure = {"until": 0.001, "most_launches": 4}
+    measure = {"target_half_width": 0.001, "max_launches": 4}
     changes: dict[str, Script] = {"ortmodule": {"launches": {1: 1.05}, "fails": {("block", 4, 5): CRASH}}}
     crashed = Resumable(tmp_path, changes, measure=measure)
     assert len(crashed.failures) == 1
@@ -183,7 +183,7 @@ def test_an_interrupted_run_can_be_interrupted_again(tmp_path: Path, monkeypatch
 def test_with_one_resident_group_what_has_no_partner_yet_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = {"resident": "one"}
+    one = {"schedule": "sequential"}
     before = interrupted(tmp_path, monkeypatch, 30, measure=one)
     run = Resumable(tmp_path, resume=True, measure=one)
     assert [row for row in run.rows if row in before] == before
@@ -295,7 +295,7 @@ def test_a_damaged_file_is_refused_and_stays(tmp_path: Path) -> None:
 
 
 def test_a_goal_not_reached_yet_gets_more_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure = {"until": 0.001, "most_launches": 4}
+    measure = {"target_half_width": 0.001, "max_launches": 4}
     changes: dict[str, Script] = {"ortmodule": {"launches": {1: 1.05}}}
     of_three_launches = 3 * 4  # groups, with those of parity
     before = interrupted(

@@ -69,7 +69,7 @@ def test_the_summary_agrees_with_a_few_lines_of_pandas() -> None:
 def test_an_interval_whose_width_ended_the_comparison_uses_the_larger_quantile() -> None:
     seconds = {"pytorch": [[2.0]] * 3, "ortmodule": [[1.6], [1.7], [1.8]]}
     planned = speedup_of(comparison(seconds), "ortmodule")
-    stopped = speedup_of(comparison(seconds, until=0.05), "ortmodule")
+    stopped = speedup_of(comparison(seconds, target_half_width=0.05), "ortmodule")
     assert planned.ratio == stopped.ratio
     widths = [math.log(one.high / one.low) for one in (planned, stopped)]  # type: ignore[operator]
     quantiles = [scipy.stats.t.ppf(0.975, 2), scipy.stats.t.ppf(0.99, 2)]
@@ -87,7 +87,8 @@ def test_launches_that_were_added_by_hand_get_the_larger_quantile_too() -> None:
 
     added, resumed = map(with_last_launch_of, ("measure.launches=3", "resume=true"))
     assert speedup_of(added, "ortmodule") == speedup_of(
-        comparison({"pytorch": [[2.0]] * 3, "ortmodule": [[1.6], [1.7], [1.8]]}, until=0.05), "ortmodule"
+        comparison({"pytorch": [[2.0]] * 3, "ortmodule": [[1.6], [1.7], [1.8]]}, target_half_width=0.05),
+        "ortmodule",
     )
     assert speedup_of(resumed, "ortmodule") == speedup_of(planned, "ortmodule")
     assert "Launches were added later" in stopping_rule(table_of_records(added))

@@ -112,9 +112,8 @@ def test_a_picture_has_the_size_of_the_configuration_or_of_one_inside_it_or_the_
         *(
             ("masked-lm", "vocab_size"),
             ("speech-recognition", "num_mel_bins"),
-            ("multiple-choice", "vocab_size"),
         ),
-        *(("speech-recognition-ctc", "conv_kernel"), ("masked-image-modeling", "patch_size")),
+        ("speech-recognition-ctc", "conv_kernel"),
         *(("translation", "decoder_start_token_id"), ("sequence-classification", "pad_token_id")),
     ],
 )
@@ -135,12 +134,6 @@ def test_ctc_has_a_position_for_every_token_and_a_blank_between() -> None:
         assert (2 * words.sum(axis=1) <= np.maximum(2, positions)).all()
         assert (waves[mask == 0] == 0).all()
         assert (batch["labels"][words] != 0).all(), "0 is the blank"
-
-
-def test_equally_many_patches_of_each_picture_are_hidden() -> None:
-    for batch in made("masked-image-modeling"):
-        assert batch["bool_masked_pos"].shape == (8, 9)
-        assert (batch["bool_masked_pos"].sum(axis=1) == 5).all()
 
 
 @pytest.mark.parametrize("task", TOKENS)

@@ -10,9 +10,10 @@ from bench.machine.gpus import visible_gpus
 from bench.machine.telemetry import gpu_meter
 from bench.machine.telemetry.gpu_meter import NVML_SECONDS, GpuMeter
 from bench.machine.telemetry.gpu_sampler import LARGEST_SHARE, PERIOD_SECONDS, GpuSampler
-from tests.support.fake_nvml import SLICE, A, B, C, FakeNvml
+from tests.support.fake_nvml import A, B, C, FakeNvml
 
 MIB = 1 << 20
+UNLISTED = "NVML does not list this process by its number here"
 
 
 def test_a_device_tells_what_it_uses_and_how_it_is_doing(nvml: FakeNvml) -> None:
@@ -54,9 +55,7 @@ def test_a_container_s_process_is_not_taken_for_a_stranger_with_its_number(
     nvml.processes[A] = [(os.getpid(), 100 * MIB)]
     device = GpuMeter(A)
     assert device.process_bytes() is None
-    assert device.absent == {
-        "device_process_bytes": "this container numbers processes otherwise than the driver"
-    }
+    assert device.absent == {"device_process_bytes": UNLISTED}
 
 
 @pytest.mark.usefixtures("_outside_of_containers")
@@ -64,34 +63,13 @@ def test_a_process_that_the_driver_does_not_list_is_blank_with_the_reason(nvml: 
     nvml.processes[A] = [(1, 100 * MIB)]
     device = GpuMeter(A)
     assert device.process_bytes() is None
-    assert device.absent == {"device_process_bytes": "NVML does not list this process"}
-    nvml.processes[A] = [(os.getpid(), None)]  # as under MIG
+    assert device.absent == {"device_process_bytes": UNLISTED}
+    nvml.processes[A] = [(os.getpid(), None)]
     assert device.process_bytes() is None
-    assert device.absent == {"device_process_bytes": "NVML does not report a process' memory here"}
 
 
 def test_what_the_driver_keeps_for_itself_is_nobody_s_use(nvml: FakeNvml) -> None:
     assert GpuMeter(A).used_bytes() == 300 * MIB
-    nvml.unknown = {"nvmlDeviceGetMemoryInfo_v2"}
-    assert GpuMeter(A).used_bytes() == 900 * MIB, "an old driver counts it"
-
-
-def test_an_old_driver_s_throttle_reasons_have_another_name(nvml: FakeNvml) -> None:
-    nvml.reasons = 0x20
-    nvml.unknown = {"nvmlDeviceGetCurrentClocksEventReasons"}
-    assert GpuMeter(A).sample().throttled_by == ("temperature (driver)",)
-
-
-def test_a_slice_tells_its_memory_and_is_silent_about_the_rest(nvml: FakeNvml) -> None:
-    device = GpuMeter(SLICE)
-    sample = device.sample()
-    assert sample.used_bytes == 1 * MIB
-    assert sample.utilisation_percent is None
-    assert sample.throttled_by is None
-    assert device.energy_joules() is None
-    assert device.absent["gpu_utilisation"] == "NVML: Not Supported"
-    assert device.absent["energy_joules"] == "NVML: Not Supported"
-    assert "device_used_bytes" not in device.absent
 
 
 def test_missing_permissions_blank_only_what_they_forbid(nvml: FakeNvml) -> None:
@@ -202,10 +180,9 @@ def test_somebody_who_stays_is_seen_before_a_group(nvml: FakeNvml) -> None:
 
 def test_the_reasons_of_every_device_are_connected_nodes(nvml: FakeNvml) -> None:
     nvml.forbidden = {"nvmlDeviceGetPowerUsage"}
-    sampler = a_sampler(Clocks(), A, SLICE)
+    sampler = a_sampler(Clocks(), A, B)
     sampler.look()
-    assert sampler.absent()["gpu_clock"] == "NVML: Not Supported"
-    assert sampler.absent()["gpu_power"].startswith("NVML: ")
+    assert sampler.absent() == {"gpu_power": "NVML: Insufficient Permissions"}
 
 
 def test_looking_never_takes_more_than_its_share_of_a_core(nvml: FakeNvml) -> None:

@@ -30,7 +30,7 @@ def test_the_usual_needs_no_more_than_model_ranks_and_the_path_of_mkl() -> None:
         ({"overrides": ("seed=3",)}, "gpt2, 2 ranks, as installed, seed=3"),
         ({"overrides": ("machine=here", "study=mine", "measure.rounds=3")}, "gpt2, 2 ranks, as installed"),
         ({"allocator": "system"}, "gpt2, 2 ranks, system allocator, as installed"),
-        ({"cores_per_rank": 2}, "gpt2, 2 ranks, threads not held, as installed"),
+        ({"cores_per_rank": 2}, "gpt2, 2 ranks, cores not pinned, as installed"),
     ],
 )
 def test_what_is_not_as_usual_is_named(changes: dict[str, Any], words: str) -> None:

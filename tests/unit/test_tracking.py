@@ -11,7 +11,7 @@ from bench.config.compose import compose
 from bench.config.differences import overrides_of
 from bench.config.identity import config_hash
 from bench.config.naming import file_stem
-from bench.config.track import Mlflow, Tensorboard, Track, Wandb
+from bench.config.track import Mlflow, Track, Wandb
 from bench.errors import UserError
 from bench.plugins.tracking.__main__ import main
 from bench.plugins.tracking.content import TrackedComparison, content_of
@@ -33,16 +33,15 @@ def test_a_tracker_or_several_are_chosen_and_work_offline_unless_asked_otherwise
     assert one.folder == "out/tracking"
     assert one.mlflow is not None
     assert one.mlflow.uri is None
-    several = compose(["track=[wandb,tensorboard]", "track.wandb.project=mine"]).track
-    assert several.names == ["wandb", "tensorboard"]
+    several = compose(["track=[wandb,mlflow]", "track.wandb.project=mine"]).track
+    assert several.names == ["mlflow", "wandb"]
     assert several.wandb == Wandb(mode="offline", project="mine", entity=None)
-    assert several.tensorboard == Tensorboard(subfolder="tensorboard")
 
 
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("track=neptune", "track=neptune does not exist; choose from: mlflow, tensorboard, wandb."),
+        ("track=neptune", "track=neptune does not exist; choose from: mlflow, wandb."),
         ("track.timeout_s=0", "track.timeout_s must be above 0, not 0.0."),
         (
             "track.mlflow.uri=http://127.0.0.1:5000",
@@ -76,11 +75,11 @@ def test_a_missing_library_is_refused_with_the_command_that_installs_it(
     with pytest.raises(UserError) as refused:
         check(config)
     assert str(refused.value) == (
-        f"track=tensorboard needs tensorboard, which is not installed; run `{sys.executable} -m pip install "
-        "'.[tensorboard]' -c requirements/ort-cpu.txt`, which leaves all that is measured as it is, or "
+        f"track=wandb needs wandb, which is not installed; run `{sys.executable} -m pip install "
+        "'.[wandb]' -c requirements/ort-cpu.txt`, which leaves all that is measured as it is, or "
         "leave it out."
     )
-    packages["tensorboard"] = "2.19.0"
+    packages["wandb"] = "0.20.0"
     check(config)
 
 
@@ -89,7 +88,7 @@ def chosen(folder: Path) -> Track:
         folder=str(folder),
         timeout_s=60,
         mlflow=Mlflow(uri=None, experiment="e"),
-        tensorboard=Tensorboard(subfolder="t"),
+        wandb=Wandb(mode="offline", project="p", entity=None),
     )
 
 

@@ -32,8 +32,7 @@ from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
 from bench.machine.telemetry.rank_meter import RankMeter
 from bench.worker.rank import rank as rank_module
 from bench.worker.rank.error_words import in_a_line
-from bench.worker.rank.rank import serve, size_of
-from bench.worker.rank.torch_rank import TorchRank
+from bench.worker.rank.rank import Rank, serve, size_of
 from tests.support.configs import a_spec
 from tests.support.fake_nvml import A, FakeNvml
 from tests.support.fakes import FakeClock, FakeTraining
@@ -45,17 +44,17 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def rank(clock: FakeClock) -> TorchRank:
-    made = TorchRank(a_spec(), rank=0, local_rank=0, clock=clock)
+def rank(clock: FakeClock) -> Rank:
+    made = Rank(a_spec(), rank=0, local_rank=0, clock=clock)
     made.training = cast(Any, FakeTraining(clock, step_seconds=0.5, sync_seconds=0.25))
     return made
 
 
-def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: TorchRank) -> None:
+def test_a_block_s_seconds_are_its_steps_and_the_last_synchronisation(rank: Rank) -> None:
     assert rank.block(steps=4).seconds == 4 * 0.5 + 0.25
 
 
-def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: TorchRank) -> None:
+def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Rank) -> None:
     answer = rank.block(steps=2, untimed=3)
     assert cast(Any, rank.training).log == [
         *["make batch"] * 5,
@@ -92,7 +91,7 @@ def test_samples_and_tokens_are_counted_from_the_shapes(
 
 
 def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(
-    rank: TorchRank, monkeypatch: pytest.MonkeyPatch
+    rank: Rank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
@@ -127,7 +126,7 @@ def test_the_gpu_is_looked_at_before_and_after_a_block_and_never_within(
     assert [end.sm_clock_mhz for end in answer.device_ends] == [1755, 1755]
 
 
-def test_what_a_cpu_tells_is_real_and_what_cannot_be_had_there_is_none(rank: TorchRank) -> None:
+def test_what_a_cpu_tells_is_real_and_what_cannot_be_had_there_is_none(rank: Rank) -> None:
     answer = rank.block(steps=1)
     unknown = (answer.torch_peak_allocated_bytes, answer.device_used_bytes, answer.energy_joules)
     assert unknown == (None, None, None)
@@ -150,7 +149,7 @@ def test_what_a_cpu_tells_is_real_and_what_cannot_be_had_there_is_none(rank: Tor
     ],
 )
 def test_an_exception_becomes_a_status(error: Exception, status: str) -> None:
-    assert TorchRank(a_spec(), rank=0, local_rank=0).status_of(error) == status
+    assert Rank(a_spec(), rank=0, local_rank=0).status_of(error) == status
 
 
 @pytest.mark.parametrize(
@@ -158,7 +157,7 @@ def test_an_exception_becomes_a_status(error: Exception, status: str) -> None:
     [(messages.Build(), 2), (messages.TrainForParity(steps=1), 6), (messages.TimeBlock(steps=1), 2)],
 )
 def test_a_rank_takes_its_share_of_the_memory_that_is_left(
-    rank: TorchRank, request_: Any, sharers: int, monkeypatch: pytest.MonkeyPatch
+    rank: Rank, request_: Any, sharers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rank.spec = dataclasses.replace(rank.spec, groups=3, cores=((0,), (1,)))
     asked: list[int] = []
@@ -168,7 +167,7 @@ def test_a_rank_takes_its_share_of_the_memory_that_is_left(
         return 1.5
 
     monkeypatch.setattr(rank_module, "limit_to_available", limit)
-    monkeypatch.setattr(TorchRank, request_.name, lambda *_, **__: None)
+    monkeypatch.setattr(Rank, request_.name, lambda *_, **__: None)
     rank.answer(request_)
     assert asked == [], "what the user has set, or a GPU's rank"
     rank.takes_what_is_left = True
@@ -195,7 +194,7 @@ def test_what_is_beyond_the_share_cannot_be_had(
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def test_a_lack_of_memory_says_how_much_there_was(rank: TorchRank) -> None:
+def test_a_lack_of_memory_says_how_much_there_was(rank: Rank) -> None:
     rank.share = 1.5
     ours, thread, _ = serving(rank)
     cast(Any, rank).build = lambda: bytearray(1 << 60)
@@ -292,7 +291,7 @@ def test_every_request_has_a_method_that_takes_its_fields_and_returns_its_answer
     if request_class is End:
         assert answer is type(None), "nobody waits for it"
         return
-    assert hints(getattr(TorchRank, name)) == fields | {"return": answer}
+    assert hints(getattr(Rank, name)) == fields | {"return": answer}
 
 
 def test_a_rank_ends_when_the_coordinator_does() -> None:
@@ -305,7 +304,7 @@ def test_a_rank_ends_when_the_coordinator_does() -> None:
 def test_a_failing_request_is_reported_and_ends_the_rank(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    class Broken(TorchRank):
+    class Broken(Rank):
         def __init__(self) -> None:
             pass
 

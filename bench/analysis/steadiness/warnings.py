@@ -134,12 +134,9 @@ def _check_drift(logs: Floats) -> Warnings:
         return
     direction = np.sign(changes.mean())
     if _stands_out(changes * direction, DRIFT):
-        yield (
-            "drift",
-            f"becomes {_percent(abs(changes.mean()))} {'slower' if direction < 0 else 'faster'} from the "
-            "second round of a launch to its last",
-            "let the machine cool down or warm up, and measure more launches of fewer rounds",
-        )
+        change = f"{_percent(abs(changes.mean()))} {'slower' if direction < 0 else 'faster'}"
+        seen = f"becomes {change} from the second round of a launch to its last"
+        yield "drift", seen, "let the machine cool down or warm up, and measure more launches of fewer rounds"
 
 
 def _linear_change(launch: Floats) -> float:
@@ -155,7 +152,7 @@ def _check_launches(logs: Floats) -> Warnings:
     means = np.nanmean(logs, axis=1)
     if len(means) >= 3 and (spread := float(means.std(ddof=1))) > LAUNCH_SPREAD:
         seen = f"launches differ by {_percent(spread)} SD"
-        yield "launches differ", seen, "measure more launches or set measure.until"
+        yield "launches differ", seen, "measure more launches or set measure.target_half_width"
 
 
 def _check_contamination(blocks: ColumnArrays) -> Warnings:
@@ -179,11 +176,9 @@ def _check_load(valid: ColumnArrays) -> Warnings:
 def _check_loader(valid: ColumnArrays) -> Warnings:
     share = loader_share(valid)
     if share is not None and share > LOADER_SHARE:
-        yield (
-            "loader",
-            f"ranks waited {_percent(share)} of the time for batches, so that speed-ups look smaller",
-            "raise data.workers, and give each rank more cores with device.threads where there are any",
-        )
+        seen = f"ranks waited {_percent(share)} of the time for batches, so that speed-ups look smaller"
+        remedy = "raise data.workers, and give each rank more cores with device.threads where there are any"
+        yield "loader", seen, remedy
 
 
 def _check_cpu(valid: ColumnArrays) -> Warnings:
@@ -194,12 +189,9 @@ def _check_cpu(valid: ColumnArrays) -> Warnings:
         yield "throttled", seen, remedy
     slow = _count_slow_clocks(valid["cpu_clock_mhz"])
     if slow:
-        yield (
-            "clock",
-            f"the processor's clock was {CLOCK_DROP:.0%} or more below its median in {slow} of "
-            f"{len(valid)} blocks",
-            "hold it (cpupower frequency-set --governor performance)",
-        )
+        low = f"{CLOCK_DROP:.0%} or more below its median in {slow} of {len(valid)} blocks"
+        remedy = "hold it (cpupower frequency-set --governor performance)"
+        yield "clock", f"the processor's clock was {low}", remedy
 
 
 def _count_slow_clocks(clocks: Floats) -> int:

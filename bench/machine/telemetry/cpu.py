@@ -15,11 +15,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 def cpu_seconds() -> float:
-    """User + system seconds of all threads of this process and of its children.
-
-    Children that have ended count once they have been waited for; of those that live, the ones that
-    `multiprocessing` started count, such as a data loader's workers.
-    """
+    """User + system seconds of this process, children waited for, and living ones of `multiprocessing`."""
     living = sum(process_seconds(child.pid) for child in multiprocessing.active_children() if child.pid)
     return living + sum(
         usage.ru_utime + usage.ru_stime
@@ -57,17 +53,16 @@ class CoreTime:
 def core_time(cores: Collection[int], stat: Path = STAT) -> CoreTime | None:
     """What the kernel counted on `cores`, mostly in ticks of 10 ms; None where a core is not listed.
 
-    Not by psutil: its list is by place, so that a core that is off would shift the ones behind it.
-    Source: Linux's Documentation/filesystems/proc.rst, "Miscellaneous kernel statistics in /proc/stat".
+    In psutil's list a core that is off shifts the ones behind it. Source: Linux's filesystems/proc.rst.
     """
     try:
         lines = stat.read_text(encoding="ascii").splitlines()
         wanted = {f"cpu{core}" for core in cores}
         rows = [line.split() for line in lines if line.split(" ", 1)[0] in wanted]
         ticks = [[int(figure) for figure in row[1:9]] for row in rows]
-        if len(ticks) != len(wanted) or any(len(row) < 8 for row in ticks):
-            return None
     except (OSError, ValueError):
+        return None
+    if len(ticks) != len(wanted):
         return None
     second = os.sysconf("SC_CLK_TCK")
     # user nice system idle iowait irq softirq steal; a guest's time is already in user and nice
@@ -76,10 +71,7 @@ def core_time(cores: Collection[int], stat: Path = STAT) -> CoreTime | None:
 
 
 def clock_mhz(cores: Collection[int], cpus: Path = CPUS) -> float | None:
-    """The highest present clock of `cores`; None where one has none, as in most virtual machines.
-
-    Not by psutil, which then returns /proc/cpuinfo's figure, a constant in a virtual machine.
-    """
+    """The highest present clock of `cores`; None in most virtual machines, where psutil has a constant."""
     clocks = _read_of_each(cores, cpus, "cpufreq/scaling_cur_freq")
     return max(clocks) / 1000 if clocks else None
 

@@ -36,7 +36,7 @@ class GpuSample:
 
 
 class GpuMeter:
-    """Reads one GPU, found by its UUID ("GPU-…" or "MIG-…") since NVML ignores CUDA_VISIBLE_DEVICES."""
+    """Reads one GPU, found by its UUID since NVML ignores CUDA_VISIBLE_DEVICES."""
 
     def __init__(self, uuid: str | None) -> None:  # None on a CPU
         self.absent: dict[str, str] = {}  # why a figure is None, by its name
@@ -61,33 +61,30 @@ class GpuMeter:
 
     def used_bytes(self) -> int | None:
         """Memory in use on the whole device, by all processes."""
-        return self._ask("device_used_bytes", _used_bytes)
+        # Version 2 of the answer leaves out what the driver keeps for itself.
+        return self._ask(
+            "device_used_bytes",
+            lambda nvml, gpu: int(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2).used),
+        )
 
     def process_bytes(self) -> int | None:
-        """Memory that the driver attributes to this process; None for a MIG slice, and in most containers."""
+        """Memory that the driver attributes to this process; None in most containers."""
 
         def own_bytes(nvml: Any, gpu: Any) -> int | None:
-            reason = "this container numbers processes otherwise than the driver"
             if _has_the_driver_s_process_ids():
-                processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
-                sizes = [process.usedGpuMemory for process in processes if process.pid == os.getpid()]
-                if sizes and sizes[0] is not None:
-                    return int(sizes[0])
-                reason = "NVML does not list this process"
-                if sizes:
-                    reason = "NVML does not report a process' memory here"
-            self.absent["device_process_bytes"] = reason
+                for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu):
+                    if process.pid == os.getpid() and process.usedGpuMemory is not None:
+                        return int(process.usedGpuMemory)
+            self.absent["device_process_bytes"] = "NVML does not list this process by its number here"
             return None
 
         return self._ask("device_process_bytes", own_bytes)
 
     def energy_joules(self) -> float | None:
-        """Energy that the device has used since the driver was loaded (NVML counts in mJ): take differences.
-
-        A MIG slice has no separate counter.
-        """
+        """Energy that the device has used since the driver was loaded: take differences."""
         return self._ask(
-            "energy_joules", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000
+            "energy_joules",
+            lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000,  # of mJ
         )
 
     def sample(self) -> GpuSample:
@@ -130,19 +127,9 @@ def _has_the_driver_s_process_ids() -> bool:
         return False
 
 
-def _used_bytes(nvml: Any, gpu: Any) -> int:
-    """Version 2 leaves out what the driver keeps for itself; old drivers only know version 1."""
-    try:
-        return int(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2).used)
-    except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
-        return int(nvml.nvmlDeviceGetMemoryInfo(gpu).used)
-
-
 def _throttle_reasons(nvml: Any, gpu: Any) -> tuple[str, ...]:
-    try:
-        bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)
-    except nvml.NVMLError_FunctionNotFound:  # before driver 535 it had another name, and the same bits
-        bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)
+    # The name before driver 535, which later ones know, too; the bits are the same.
+    bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)
     return tuple(
         words for name, words in THROTTLED.items() if bits & getattr(nvml, f"nvmlClocksEventReason{name}")
     )

@@ -46,11 +46,7 @@ class GpuSampler:
         return tuple(device.sample() for device in self.devices)
 
     def look_before_a_group(self) -> tuple[GpuSample, ...]:
-        """A sample of every device before a group starts: the use by other processes.
-
-        A group that has just ended may still be seen, in NVML's utilisation for up to a second, so a busy
-        device is sampled again, `MOST_LOOKS` times at most.
-        """
+        """Samples before a group starts, taken again while one that has just ended may still be seen."""
         for _ in range(MOST_LOOKS - 1):
             samples = self.look()
             if not any(map(_is_busy, samples)):

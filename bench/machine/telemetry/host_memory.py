@@ -30,15 +30,11 @@ class HostMemory:
 
 
 def reset_host_peak() -> bool:
-    """Start a phase: the peak becomes the present use. False where the kernel does not allow it.
-
-    Source: Linux's Documentation/filesystems/proc.rst, "5 resets the peak resident set size".
-    """
-    try:
+    """Start a phase: the peak becomes the present use (Linux's proc.rst). False where that is not allowed."""
+    with suppress(OSError):
         _CLEAR_REFS.write_text("5")
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def read_host_memory(status: Path = _STATUS) -> HostMemory | None:
@@ -50,10 +46,10 @@ def read_host_memory(status: Path = _STATUS) -> HostMemory | None:
 
 
 def limit_to_available(sharers: int) -> float:
-    """Let this process take its share of what is left of the machine's memory now; the GiB of that share.
+    """Let this process, one of `sharers`, take its share of the memory that is left; the GiB of that share.
 
     The kernel refuses what is beyond it (RLIMIT_DATA: private writable memory, touched or not). Without a
-    limit a machine stalls before its memory ends. `sharers` processes ask for memory at this time.
+    limit a machine stalls before its memory ends.
     """
     reserve = min(memory_bytes() * RESERVED_SHARE, MOST_RESERVED)
     share = max(0, int((available_bytes() - reserve) / sharers))
@@ -79,11 +75,10 @@ def runtime_bytes() -> dict[str, int | None]:
 
 
 def anonymous_peak(before: HostMemory | None, after: HostMemory) -> int:
-    """The peak of anonymous memory in a phase, from its beginning and its end, in bytes.
+    """The peak of anonymous memory in a phase, in bytes: of all memory, less the pages of files.
 
-    This is the peak of all memory less the pages of files at that time. These are known at both ends, and in
-    training they change little or only grow: the larger number is taken off. The result is exact where both
-    are equal, else too low by at most their difference, and never less than the memory in use at either end.
+    These are known at both ends, and the larger number is taken off: exact where both are equal, else too low
+    by at most their difference, and never less than the memory in use at either end.
     """
     before = before or after
     return max(after.peak - max(before.files, after.files), before.anonymous, after.anonymous)

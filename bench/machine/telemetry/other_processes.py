@@ -43,9 +43,7 @@ class CoreScan:
     """What other processes did during a scan of the cores."""
 
     taken_seconds: float | None  # CPU seconds that they had of the cores; None where the kernel has no count
-    competitors: tuple[
-        Competitor, ...
-    ]  # the processes with the largest shares, as far as they can be seen from here
+    competitors: tuple[Competitor, ...]  # those with the largest shares, as far as they can be seen from here
 
 
 Scan = Callable[[float], CoreScan]  # takes the duration of the scan in seconds
@@ -73,18 +71,14 @@ def find_competitors(
 ) -> tuple[Competitor, ...]:
     """Return the processes with the largest shares in the seconds between two moments, the largest first.
 
-    Both moments list all processes; a process missing from the first has started since. `is_left_out` says
-    whether a process, by its id, does not count as a competitor for the cores.
+    A process missing from the first moment has started since. `is_left_out` is asked by its id.
     """
-    earlier = {key: before[key].seconds if key in before else 0.0 for key in after}
+    new = Process(name="", seconds=0.0)
     competitors = [
-        Competitor(name=process.name, pid=key[0], cores=(process.seconds - earlier[key]) / seconds)
-        for key, process in after.items()
-    ]
-    competitors = [
-        competitor
-        for competitor in competitors
-        if competitor.cores >= LEAST_SHARE and not is_left_out(competitor.pid)
+        Competitor(name=process.name, pid=pid, cores=cores)
+        for (pid, began), process in after.items()
+        if (cores := (process.seconds - before.get((pid, began), new).seconds) / seconds) >= LEAST_SHARE
+        and not is_left_out(pid)
     ]
     return tuple(sorted(competitors, key=lambda competitor: -competitor.cores)[:MOST_NAMED])
 

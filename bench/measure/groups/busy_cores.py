@@ -49,36 +49,26 @@ class QuietCores:
         return describe_competitors(seen.competitors)
 
 
-def largest_competitors(competitors: Iterable[Competitor]) -> list[Competitor]:
-    """The largest share seen of each process, the largest first."""
-    by_share = sorted(competitors, key=lambda competitor: competitor.cores)
-    largest = {competitor.pid: competitor for competitor in by_share}
-    return sorted(largest.values(), key=lambda competitor: -competitor.cores)[:MOST_NAMED]
-
-
 def describe_repeats(records: Mapping[str, Record], competitors: Iterable[Competitor]) -> list[str]:
     """What was measured again in a launch, and why: for all backends together where others disturbed them."""
-    lines, by_others, lost = [], 0, sum(map(lost_rounds, records.values()))
+    lines, by_others, lost = [], 0, 0
     for name, record in records.items():
+        if record.status == "ok":  # rounds of a launch that came to its end, however often they were measured
+            last = _contaminations(record, repeated=False)
+            lost += sum(each.cause == OTHER_PROCESSES for each in last)
         again = _contaminations(record, repeated=True)
         otherwise = [contamination for contamination in again if contamination.cause != OTHER_PROCESSES]
         by_others += len(again) - len(otherwise)
         if otherwise:
             lines.append(f"{name}: {_blocks(len(otherwise))} measured again: {otherwise[-1]}")
     if by_others:
-        who = describe_competitors(largest_competitors(competitors))
+        largest = {each.pid: each for each in sorted(competitors, key=lambda each: each.cores)}
+        who = describe_competitors(sorted(largest.values(), key=lambda each: -each.cores)[:MOST_NAMED])
         lines.append(f"{_blocks(by_others)} measured again, since other processes had the cores: {who}")
     if lost:
         disturbed = f"{_blocks(lost)} that other processes disturbed"
         lines.append(f"{disturbed} not measured again, since measure.repeats allows no more")
     return lines
-
-
-def lost_rounds(record: Record) -> int:
-    """How many rounds of a launch that came to its end others spoiled, however often they were measured."""
-    if record.status != "ok":
-        return 0
-    return sum(each.cause == OTHER_PROCESSES for each in _contaminations(record, repeated=False))
 
 
 def _contaminations(record: Record, *, repeated: bool) -> list[Contamination]:

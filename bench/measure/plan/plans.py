@@ -142,6 +142,6 @@ class ComparisonPlan:
         return self.config.device.type == "cuda"
 
     @property
-    def all_resident(self) -> bool:
+    def interleaved(self) -> bool:
         """Whether the groups of a launch live side by side, as far as they fit; else one at a time."""
-        return self.config.measure.resident == "all"
+        return self.config.measure.schedule == "interleaved"

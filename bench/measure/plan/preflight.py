@@ -7,7 +7,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from bench.config import layers, sizes
@@ -15,16 +14,14 @@ from bench.config.choices import DEEPSPEED, SIXTEEN_BITS
 from bench.config.model import ALL
 from bench.config.schema import Config
 from bench.errors import UserError
-from bench.machine.gpus import check_undivided, short_name, visible_gpus
+from bench.machine.gpus import short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.processor import find_why_full_is_refused
 from bench.machine.variables import removed_variables
 from bench.measure.plan.preflight_dataset import check_dataset, check_model, check_module
 from bench.setup import stacks
 from bench.setup.choice import recorded_choice
-from bench.setup.nvidia_smi import runs_on
 from bench.setup.recipes import MKL_LIBRARY, STACKS
-from bench.setup.stage import cpu_file, instruction_sets
 from bench.study import find_studies, load_plugin
 
 TOKEN_BYTES = 3 * 8  # bytes of a token on the host: its id, its place in the mask and its label, 64 bits each
@@ -38,7 +35,6 @@ def check_and_name(config: Config) -> str:
 
     check_studies(config)
     gpus = visible_gpus() if config.device.type == "cuda" else []
-    check_undivided(gpus)
     check_machine(config, cores=available_cores(), gpus=len(gpus))
     check_memory(config, host_bytes=memory_bytes())
     check_packages(config)
@@ -132,9 +128,9 @@ def _check_limits(config: Config, host_bytes: int) -> None:
     """Refuse a memory limit that the backends alive at the same time cannot all use up."""
     limit, backends, nodes = config.device.memory_limit_gib, len(config.backends), config.device.nnodes
     host_bytes *= nodes  # the limit is of all ranks of a backend together
-    together = backends if config.measure.resident == "all" else 1
+    together = backends if config.measure.schedule == "interleaved" else 1
     if config.measure.batch == "max" and limit is not None and limit * together * 2**30 > host_bytes:
-        alone = "" if together == 1 else ", or measure.resident=one"
+        alone = "" if together == 1 else ", or measure.schedule=sequential"
         raise UserError(
             f"device.memory_limit_gib={limit:g} for each of {_count(together, 'backend')} at a time is more "
             f"than the {host_bytes / 2**30:.0f} GiB of {'this machine' if nodes == 1 else 'all nodes'}",
@@ -196,7 +192,12 @@ def check_packages(config: Config) -> None:
                     raise UserError(
                         f"backends.{name}.{key}={value} needs deepspeed, which is not installed", remedy
                     )
-        _check_kernels(name, config, stack, here.prefix)
+        choice = recorded_choice(here.prefix)  # an environment that `make setup` did not make has none
+        if choice and optimizer == "deepspeed_cpu_adam" and not choice.cpu_adam:
+            raise UserError(
+                f"backends.{name}.optimizer={optimizer} has not been compiled",
+                f"run {_make(stack, '--cpu-adam')}",
+            )
 
 
 def print_other_versions(config: Config) -> None:
@@ -211,47 +212,6 @@ def print_removed_variables(variables: Mapping[str, str]) -> None:
     """Name the variables that would change how libraries train or compute, and that ranks do not get."""
     if removed := removed_variables(variables):
         print(f"not passed on, since they change what is measured: {', '.join(removed)}", file=sys.stderr)
-
-
-def _check_kernels(name: str, config: Config, stack: str, prefix: Path) -> None:
-    """Refuse a backend whose compiled kernels are missing, or not for this machine's CPU or GPUs.
-
-    An environment that was not made by `make setup` has no record of them.
-    """
-    choice, make = recorded_choice(prefix), partial(_make, stack)
-    backend, on_cuda = config.backends[name], config.device.type == "cuda"
-    optimizer = backend.optimizer_on(config.device.type)
-    if choice and optimizer == "deepspeed_cpu_adam" and not choice.cpu_adam:
-        raise UserError(
-            f"backends.{name}.optimizer={optimizer} has not been compiled",
-            f"run {make('--cpu-adam')}",
-        )
-    compiled_on = cpu_file(prefix, "deepspeed")
-    if (
-        optimizer == "deepspeed_cpu_adam"  # the only part that is compiled with -march=native
-        and compiled_on.exists()
-        and (differ := instruction_sets() ^ set(compiled_on.read_text().split()))
-    ):
-        raise UserError(
-            f"backends.{name}.optimizer={optimizer} was compiled on a CPU that differs from this one in "
-            f"{', '.join(sorted(differ))}",
-            f"run {make('--cpu-adam')} on this node, in a checkout of its own",
-        )
-    if choice and choice.device == "cuda" and optimizer == "ort_fused_adam" and on_cuda:
-        for gpu in visible_gpus():
-            if not runs_on(gpu.capability, choice.architectures):
-                raise UserError(
-                    f"backends.{name}.optimizer={optimizer} was compiled for compute capability "
-                    f"{choice.architectures}, and {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
-                    f"run {make('--device cuda')}",
-                )
-    is_pinned = stack == "ort"  # a later DeepSpeed does not check
-    if on_cuda and is_pinned and backend.sharding in DEEPSPEED and not stacks.find_cuda_compiler(prefix):
-        raise UserError(
-            f"backends.{name}.sharding={backend.sharding}: DeepSpeed asks for a CUDA compiler when it is "
-            "imported, and there is none",
-            f"run {make('--device cuda')}, which brings one, or set CUDA_HOME",
-        )
 
 
 def check_blas(config: Config) -> None:

@@ -36,7 +36,10 @@ def resolve(
     `gpus` are the visible ones, none on a CPU, and `cores` those of each rank on this node; the other
     arguments are as in `measure_comparison`.
     """
-    output = make_output(config, stem)
+    started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
+    results = Path(config.results_dir)
+    folder = results.resolve() / "runs" / stem / started
+    output = Output(stem=stem, csv=results / f"{stem}.csv", folder=folder)
     specs = {name: _spec(config, name, output, gpus, cores) for name in config.backends}
     reference_first = sorted(specs, key=lambda name: name != config.reference)
     return ComparisonPlan(
@@ -50,13 +53,6 @@ def resolve(
     )
 
 
-def make_output(config: Config, stem: str) -> Output:
-    """Where a comparison that starts now writes."""
-    started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
-    results = Path(config.results_dir)
-    return Output(stem=stem, csv=results / f"{stem}.csv", folder=results.resolve() / "runs" / stem / started)
-
-
 def _resolve_backend(config: Config, spec: WorkerSpec, reference: WorkerSpec) -> ResolvedBackend:
     stack = config.backends[spec.backend].stack
     installed = stacks.installed(stack)
@@ -68,7 +64,7 @@ def _resolve_backend(config: Config, spec: WorkerSpec, reference: WorkerSpec) ->
         spec=spec,
         stack=stack or stacks.own(),
         installed=installed,
-        settings=identity.environment_settings(config, spec.backend),
+        settings=environment_settings(config, spec.backend),
         tolerances=Tolerances(
             loss=max(config.measure.parity_tolerance, *own_loss, 0.0),
             gradient_norm=max(GRADIENT_TOLERANCE[precision] for precision in precisions),
@@ -106,13 +102,13 @@ def _spec(
         device=device.type,
         device_uuids=tuple(gpu.uuid for gpu in gpus),
         threads=device.threads,
-        holds_threads=device.hold_threads,
+        pins_cores=device.pin_cores,
         blas=device.blas,
         cores=tuple(cores),
         memory_limit_bytes=None if limit is None else int(limit * 2**30 / device.world_size),
         initial_state=str(output.initial_state),
         saves_initial_state=False,
-        groups=len(config.backends) if config.measure.resident == "all" else 1,
+        groups=len(config.backends) if config.measure.schedule == "interleaved" else 1,
         without_gradient=tuple(config.without_gradient),
         expected_tensors=str(output.expected_tensors),
         nnodes=device.nnodes,
@@ -129,7 +125,7 @@ def _first_records(
     measured, config_hash = identity.measured_settings(config), identity.config_hash(config)
     commit, overrides = source_code.git_commit(), overrides_of(config)
     environments = {
-        stack: identity.collect_environment(config, stack)
+        stack: collect_environment(config, stack)
         for stack in {backend.stack: None for backend in config.backends.values()}
     }
     records = {}
@@ -163,7 +159,7 @@ def _first_records(
             blas=spec.blas,
             seed=spec.seed,
             margin=config.measure.margin,
-            until=config.measure.until,
+            target_half_width=config.measure.target_half_width,
             workload=_workload(config, spec),
             config=measured,
             config_hash=config_hash,
@@ -171,6 +167,24 @@ def _first_records(
             environment_hash=environment.hash_environment(collected),
         )
     return records
+
+
+def environment_settings(config: Config, backend: str | None = None) -> dict[str, Any]:
+    """What `worker_variables` needs to know of a backend, or of a comparison, as plain JSON."""
+    device = config.device
+    return {
+        "device": device.type,
+        "threads": device.threads,
+        "allocator": device.allocator,
+        "blas": device.blas,
+        "precision": (config.precision_of(backend) if backend else config.precision).name,
+        "checkpointing": config.checkpointing_of(backend) if backend else config.checkpointing,
+    }
+
+
+def collect_environment(config: Config, stack: str | None = None) -> dict[str, Any]:
+    """The environment of a stack, or of this process, as plain JSON, and the name of the host."""
+    return environment.take(environment_settings(config), stack) | {"host": config.machine}
 
 
 def _workload(config: Config, spec: WorkerSpec) -> Workload:

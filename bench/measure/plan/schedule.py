@@ -27,7 +27,7 @@ def round_orders(names: Sequence[str], *, launch: int, rounds: int) -> list[Orde
 
 
 def group_order(names: Sequence[str], *, launch: int) -> Order:
-    """The order in which a launch's groups run when only one may be resident.
+    """The order in which a launch's groups run under `measure.schedule=sequential`.
 
     The rows of the design of `balanced_orders`, each followed by itself from the end: what drifts evenly
     cancels out in every two launches, and once the design is through, each group has followed each other.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.errors import PASSED, LaunchFailed, UserError
+from bench.errors import PASSED, LaunchFailed
 from bench.launch.messages import FROZEN
 from bench.measure.plan.plans import PARITY, Launch
 from bench.measure.record.ledger import Ledger
@@ -22,16 +22,14 @@ class Failures:
     launches: int  # requested timed launches, for messages
     bar: ProgressBar  # prints lines
 
-    def __post_init__(self) -> None:
-        self._incomplete: list[str] = []
-
     def record(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:
         """Put the failure of a backend's launch into the results file, and show it."""
         failure = self._naming_the_export(name, launch, failure)
         self.ledger.fail(name, launch, failure, log_tail=log_tail)
         self.bar.print_line(f"{name}, {launch.label(self.launches)}: {failure.status}: {failure.message}")
-        for line in last_lines(failure.details or log_tail):
-            self.bar.print_line(f"    | {line}")
+        lines = [line.rstrip() for line in (failure.details or log_tail).splitlines() if line.strip()]
+        for line in lines[-MOST_LINES:]:
+            self.bar.print_line(f"    | {line[:LONGEST_LINE]}")
         self.ledger.write()
 
     def _naming_the_export(self, name: str, launch: Launch, failure: LaunchFailed) -> LaunchFailed:
@@ -46,11 +44,6 @@ class Failures:
         elif launch != PARITY:
             cause = "; ONNX's export may have frozen what Python keeps or decides"
         return LaunchFailed(failure.status, failure.message + cause, failure.details)
-
-    def note_incomplete(self, error: UserError) -> None:
-        """Say, now and at the end, why requested launches are not made."""
-        self.bar.print_line(str(error))
-        self._incomplete.append(str(error))
 
     def failure_lines(self) -> list[str]:
         """A line for each launch that was not ok, and a line for all backends with too few valid blocks."""
@@ -69,10 +62,4 @@ class Failures:
         invalid = [summary.backend for summary in summarise(rows) if summary.status == "invalid"]
         if invalid:
             lines.append(f"invalid, and therefore not compared: {', '.join(invalid)}")
-        return lines + self._incomplete
-
-
-def last_lines(text: str) -> list[str]:
-    """The end of a traceback or a log, short enough for a terminal."""
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    return [line[:LONGEST_LINE] for line in lines[-MOST_LINES:]]
+        return lines

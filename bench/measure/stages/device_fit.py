@@ -95,7 +95,7 @@ class DeviceFit(Stage):
         steps = steps_per_block(max(answer.seconds for answer in first), SECONDS, least=FEWEST_STEPS)
         answers = group.request(TimeBlock(steps=steps, times=times))
         batch = global_batch(times * config.micro_batch, config.grad_accum, len(answers))
-        seconds = arithmetic.block_seconds(answer.seconds for answer in answers)
+        seconds = max(answer.seconds for answer in answers)
         ends = [answer.device_ends[-1].utilisation_percent for answer in answers if answer.device_ends]
         rate = arithmetic.samples_per_s(steps, batch, seconds)
         return Trial(times * config.micro_batch, rate, mean_of_known(ends))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import LaunchFailed
-from bench.launch.messages import BUFFER, GRADIENTS, WEIGHT_UPDATE, ExpectedTensor, ParityTrained
+from bench.launch.messages import BUFFER, GRADIENTS, WEIGHT_UPDATE, ExpectedTensor
 from bench.measure.plan.plans import Tolerances
 from bench.results import arithmetic
 from bench.results.records import TensorVerdict
@@ -82,14 +82,6 @@ class Trajectory:
 
     losses: tuple[float, ...]  # of every step
     gradient_norms: tuple[float, ...]  # of every step, over all parameters
-
-
-def trajectory_of(answers: Sequence[ParityTrained]) -> Trajectory:
-    """The trajectory of a backend, from what every rank says of the steps that it took."""
-    return Trajectory(
-        losses=mean_over_ranks([answer.losses for answer in answers]),
-        gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
-    )
 
 
 def mean_over_ranks(figures: Sequence[Sequence[float]]) -> tuple[float, ...]:

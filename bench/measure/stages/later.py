@@ -55,7 +55,7 @@ class LaterLosses:
                 losses = [loss for answer in groups[name].request(request) for loss in answer.losses]
                 theirs = theirs or losses
                 check_series(names, losses, theirs, shared.plan.backends[name].tolerances.loss)
-                if shared.plan.all_resident and not shared.plan.on_gpus:
+                if shared.plan.interleaved and not shared.plan.on_gpus:
                     groups[name].pause()
 
     def _fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:

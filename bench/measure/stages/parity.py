@@ -29,8 +29,8 @@ from bench.measure.stages.judging import (
     check_series,
     check_tensors,
     judge_tensors,
+    mean_over_ranks,
     name_losses,
-    trajectory_of,
 )
 from bench.measure.stages.stage import Run, Stage
 from bench.results.records import TensorVerdict
@@ -258,7 +258,10 @@ class Parity(Stage):
     def _keep_training(self, name: str, answers: Sequence[ParityTrained]) -> None:
         precision = self._backends[name].spec.precision.name
         self._differences[precision][name] = answers[0].differences
-        self.trajectories[name] = trajectory = trajectory_of(answers)
+        self.trajectories[name] = trajectory = Trajectory(
+            losses=mean_over_ranks([answer.losses for answer in answers]),
+            gradient_norms=mean_over_ranks([answer.gradient_norms for answer in answers]),
+        )
         self.shared.ledger.set_for_later_records(
             name,
             proof=answers[0].proof,

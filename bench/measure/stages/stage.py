@@ -79,7 +79,7 @@ class Run:
     timer: BlockTimer
     quiet: QuietCores
     bar: ProgressBar
-    clock: Callable[[], float]  # seconds, for the cap of `measure.until`, and for the pace
+    clock: Callable[[], float]  # seconds, for the pace
     memory: DeviceMemory  # of the GPUs; and whether groups take turns
     pace: Pace = field(default_factory=Pace)
     # by rank, the numbers of the micro-batches whose losses are compared; the parity launch chooses them
@@ -109,7 +109,7 @@ class Run:
 
     def sides(self, names: Sequence[str]) -> list[Sequence[str]]:
         """The backends whose groups may live side by side, set by set, beside the timed launches."""
-        together = self.plan.all_resident and not self.plan.on_gpus
+        together = self.plan.interleaved and not self.plan.on_gpus
         return [names] if together else [[name] for name in names]
 
     def label(self, launch: Launch) -> str:

@@ -5,11 +5,10 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bench.errors import LaunchFailed, UserError
+from bench.errors import LaunchFailed
 from bench.launch.agents import keep_parents
 from bench.launch.group import Group
-from bench.machine.telemetry.other_processes import describe_competitors
-from bench.measure.groups.busy_cores import describe_repeats, largest_competitors, lost_rounds
+from bench.measure.groups.busy_cores import describe_repeats
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import Launch, timed
 from bench.measure.plan.schedule import (
@@ -25,14 +24,12 @@ from bench.measure.stages.stage import Run, Stage
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
 from bench.study import load_wanted
 
-MOST_SECONDS = 3600  # of all launches that `measure.until` adds to, not counting parity
-
 USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
 """Usual number of a backend's warm-up blocks, and a block's seconds besides its steps: for estimates."""
 
 
 class TimedLaunches(Stage):
-    """Makes the launches that are missing, and with `measure.until` more until that is reached."""
+    """Makes the launches that are missing, and more until `measure.target_half_width` is reached."""
 
     def __init__(self, shared: Run) -> None:
         super().__init__(shared)
@@ -42,7 +39,6 @@ class TimedLaunches(Stage):
         self._begun_anew = 0  # how often a backend lost its rounds
         self._crowded_out: list[str] = []  # who ran out of memory beside others
         self._later = LaterLosses(shared)
-        self._started = 0.0  # start of the time that `MOST_SECONDS` limits
         self._might_be_busy = True  # the cores: not known yet, or others disturbed the last launch
 
     def is_missing(self) -> bool:
@@ -76,7 +72,6 @@ class TimedLaunches(Stage):
         return self.shared.timed_names()
 
     def _run_launches(self, names: Sequence[str]) -> None:
-        self._started = self.shared.clock()
         missing = self._missing(names)
         for launches in itertools.count():  # the number made so far
             if launches >= missing:
@@ -87,8 +82,6 @@ class TimedLaunches(Stage):
             launch = timed(self.shared.earlier.last_launch + launches + 1)
             self._run_launch(names, launch)
             self._show_so_far(launch)
-            if self._ends_on_busy_cores(launch, made=launches + 1, missing=missing):
-                return
             if self._begun_anew > before:  # with the next launch
                 needed = launches + 1 + self.shared.measure.launches
                 self.shared.bar.expect(self._in_launches(max(0, needed - missing)))
@@ -102,12 +95,6 @@ class TimedLaunches(Stage):
         if others:
             self.shared.bar.show(title, others)
 
-    def _wants_another(self, launches: int) -> bool:
-        another, reason = self._decide_on_another(launches)
-        if reason:
-            self.shared.bar.print_line(reason)
-        return another
-
     def _missing(self, names: Sequence[str]) -> int:
         measure, earlier = self.shared.measure, self.shared.earlier
         if self.shared.plan.reference not in names:
@@ -117,58 +104,29 @@ class TimedLaunches(Stage):
         )
         return max(missing, int(any(row["backend"] in names for row in earlier.retried)))
 
+    def _wants_another(self, launches: int) -> bool:
+        another, reason = self._decide_on_another(launches)
+        if reason:
+            self.shared.bar.print_line(reason)
+        return another
+
     def _decide_on_another(self, launches: int) -> tuple[bool, str]:
-        """Whether an interval is too wide and the caps allow one more launch; and why, in a sentence."""
-        until = self.shared.measure.until
-        if until is None or len(self.shared.names) < 2:
+        """Whether an interval is too wide and the cap allows one more launch; and why, in a sentence."""
+        measure, target = self.shared.measure, self.shared.measure.target_half_width
+        if target is None or len(self.shared.names) < 2:
             return False, ""
         widest = widest_half_width(self.shared.ledger.rows())
         if widest is None:
-            return False, "no backend has a speed-up, so that measure.until has nothing to wait for"
+            return False, "no backend has a speed-up, so measure.target_half_width cannot be reached"
         total = self.shared.earlier.launches + launches
-        if widest <= until:
-            return False, f"every interval is within ± {until:.1%} after {total} launches"
+        if widest <= target:
+            return False, f"every interval is within ± {target:.1%} after {total} launches"
         known = math.isfinite(widest)
         reached = f"the widest interval is ± {widest:.1%}" if known else "no interval is known"
-        if cap := self._reached_cap(launches):
-            return False, f"{reached}, not ± {until:.1%}: another launch would pass {cap}"
-        return True, f"{reached}, not yet ± {until:.1%}: launch {total + 1} follows"
-
-    def _reached_cap(self, launches: int) -> str:
-        """The limit that forbids another launch; empty if none does."""
-        measure = self.shared.measure
-        if self.shared.earlier.launches + launches >= max(measure.launches, measure.most_launches):
-            return f"measure.most_launches={measure.most_launches}"
-        if launches:
-            seconds = self.shared.clock() - self._started
-            if seconds * (launches + 1) / launches > MOST_SECONDS:
-                return f"{MOST_SECONDS:g} seconds"
-        return ""
-
-    def _ends_on_busy_cores(self, launch: Launch, *, made: int, missing: int) -> bool:
-        """Whether other processes spoiled this launch for all backends, and launches would still follow.
-
-        Where others took over a third of a backend's rounds, it would be `invalid`.
-        """
-        rounds = self.shared.measure.rounds
-        ended_well = [
-            record
-            for (number, _), record in self.shared.ledger.records.items()
-            if number == launch.number and record.status == "ok"
-        ]
-        if not ended_well or any(3 * lost_rounds(record) <= rounds for record in ended_well):
-            return False
-        if made >= missing and not self._decide_on_another(made)[0]:
-            return False
-        competitors = largest_competitors(self.shared.timer.competitors)
-        error = UserError(
-            f"{self.shared.label(launch)}: other processes had the cores in the blocks of every backend, "
-            f"however often these were measured again ({describe_competitors(competitors)}), so that no more "
-            "were made",
-            "end them, and go on with resume=true, which keeps what is measured",
-        )
-        self.shared.failures.note_incomplete(error)
-        return True
+        if total >= max(measure.launches, measure.max_launches):
+            cap = f"measure.max_launches={measure.max_launches}"
+            return False, f"{reached}, not ± {target:.1%}: another launch would pass {cap}"
+        return True, f"{reached}, not yet ± {target:.1%}: launch {total + 1} follows"
 
     def _in_launches(self, launches: int) -> dict[str, int]:
         backends = len(self.shared.names)
@@ -233,7 +191,7 @@ class TimedLaunches(Stage):
         """
         with groups.closing_if_it_fails(name), self.shared.memory.turn_of(groups[name], groups.values()):
             yield
-            if self.shared.plan.all_resident and not self.shared.plan.on_gpus:
+            if self.shared.plan.interleaved and not self.shared.plan.on_gpus:
                 groups[name].pause()
 
     def _fail(self, name: str, launch: Launch, failure: LaunchFailed, log_tail: str) -> None:

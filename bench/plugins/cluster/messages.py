@@ -46,12 +46,6 @@ class DescribeEnvironment(NodeRequest, frozen=True, kw_only=True):
     stacks: list[str]  # their names
 
 
-class ShowLine(NodeRequest, frozen=True, kw_only=True):
-    """Print a line in the node's terminal."""
-
-    text: str
-
-
 class SampleGpu(NodeRequest, frozen=True, kw_only=True):
     """Read one GPU: a `GpuSample`, and why some of its figures are None."""
 
@@ -77,7 +71,7 @@ class AskRanks(NodeRequest, frozen=True, kw_only=True):
     arguments: list[Any]
 
 
-AnyNodeRequest = DescribeEnvironment | ShowLine | SampleGpu | StartRanks | AskRanks
+AnyNodeRequest = DescribeEnvironment | SampleGpu | StartRanks | AskRanks
 NodeAnswer = Answered | CouldNot
 
 NODE_GREETINGS: "msgspec.msgpack.Decoder[NodeGreeting]" = msgspec.msgpack.Decoder(NodeGreeting)

@@ -36,7 +36,6 @@ from bench.plugins.cluster.messages import (
     NodeAnswer,
     NodeGreeting,
     SampleGpu,
-    ShowLine,
     StartRanks,
 )
 from bench.plugins.cluster.rendezvous import gloo_interface, shared_secret
@@ -87,8 +86,6 @@ class Session:
                     name: environment.take(request.settings, name) if stacks.installed(name) else None
                     for name in request.stacks
                 }
-            case ShowLine():
-                return say(request.text)
             case SampleGpu():
                 meter = self.meters.setdefault(request.uuid, GpuMeter(request.uuid))
                 return meter.sample(), meter.absent
@@ -139,11 +136,10 @@ def greeting() -> NodeGreeting:
 
 
 def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
-    """A channel to the coordinator at HOST:PORT, once there is one; None if there was none in time.
+    """A channel to the coordinator at HOST:PORT; None if there was none in time.
 
     The host's name may not be known yet, or no more: a container of a cluster has its name while it runs.
-
-    UserError if there is one with another secret.
+    UserError if the coordinator has another secret.
     """
     ourselves, last = greeting(), ""
     end = time.monotonic() + wait_s
@@ -170,10 +166,7 @@ def reach(endpoint: str, secret: str, wait_s: float) -> Channel | None:
 
 
 def serve(endpoint: str, *, wait_s: float, once: bool) -> None:
-    """Serve one coordinator after another, or only one.
-
-    UserError if it cannot be reached, whatever happens.
-    """
+    """Serve one coordinator after another, or only one; UserError if the endpoint is none."""
     secret = shared_secret()
     try:
         host_and_port(endpoint)

@@ -3,11 +3,10 @@
 import selectors
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from bench.config import identity
 from bench.config.device import host_and_port
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
@@ -18,7 +17,8 @@ from bench.machine import environment, source_code
 from bench.machine.telemetry.gpu_meter import GpuSample
 from bench.machine.variables import SECRET_VARIABLE
 from bench.measure.plan.cores import core_shares
-from bench.plugins.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu, ShowLine
+from bench.measure.plan.resolve import environment_settings
+from bench.plugins.cluster.messages import NODE_GREETINGS, DescribeEnvironment, SampleGpu
 from bench.plugins.cluster.remote_ranks import NodeFailed, NodeLost, RemoteNode, nodes_of_group
 from bench.plugins.cluster.rendezvous import shared_secret
 from bench.setup import stacks
@@ -28,8 +28,6 @@ DESCRIBE_SECONDS = 60
 
 SAME_MEMORY = 0.02
 """Share by which the memory of two equal machines may differ: firmware and kernel keep some of it."""
-
-MOST_DIFFERENCES = 6
 
 Say = Callable[[str], None]
 
@@ -54,7 +52,7 @@ class NodePool:
         self.device = device
         self.endpoint = device.rdzv_endpoint
         self.say = say
-        self.settings = identity.environment_settings(config)
+        self.settings = environment_settings(config)
         self.members: list[RemoteNode] = []  # the other nodes, in the order of their ranks
         self.stacks = sorted({backend.stack or stacks.own() for backend in config.backends.values()})
         self.own_environments = {name: environment.take(self.settings, name) for name in self.stacks}
@@ -94,8 +92,7 @@ class NodePool:
         )  # arrival is chance; the order decides about the ranks
         for number, node in enumerate(self.members, start=1):
             node.number = number
-            if differs := self._refuse_if_different(node):
-                raise UserError(differs)
+            self._refuse_if_different(node)
         self.say(f"all nodes are there: {', '.join(node.name for node in self.members)}")
 
     def require(self) -> None:
@@ -116,7 +113,7 @@ class NodePool:
                 node.greeting.cores,
                 world_size=self.device.ranks_per_node,
                 threads=spec.threads,
-                held=spec.holds_threads,
+                held=spec.pins_cores,
                 near=node.greeting.near_cores if spec.device_uuids else (),
             )
             uuids = tuple(node.greeting.gpus) if spec.device_uuids else ()
@@ -148,20 +145,16 @@ class NodePool:
         channel, greeting = accepted
         return RemoteNode(channel, greeting, self.listener.secret)
 
-    def _refuse_if_different(self, node: RemoteNode) -> str:
-        """In what a node differs from this one, in a sentence that is sent to it; empty if in nothing."""
+    def _refuse_if_different(self, node: RemoteNode) -> None:
+        """UserError if a node differs from this one, or is lost again."""
         try:
             differences = self._describe_differences(node)
         except NodeLost:
             differences = "it was lost again"
         except NodeFailed as error:
             differences = str(error)
-        if not differences:
-            return ""
-        sentence = f"{node.name} cannot take part: {differences}."
-        with suppress(NodeLost):
-            node.request(ShowLine(text=f"refused by the coordinator: {sentence}"), type(None))
-        return sentence
+        if differences:
+            raise UserError(f"{node.name} cannot take part: {differences}.")
 
     def _describe_differences(self, node: RemoteNode) -> str:
         if node.greeting.code != self.code:
@@ -181,11 +174,7 @@ class NodePool:
             )
         if not lines:
             return ""
-        more = f" and {len(lines) - MOST_DIFFERENCES} more" if len(lines) > MOST_DIFFERENCES else ""
-        return (
-            f"it differs from this one in {'; '.join(list(lines)[:MOST_DIFFERENCES])}{more}; "
-            "make them equal, or measure on fewer nodes"
-        )
+        return f"it differs from this one in {'; '.join(lines)}; make them equal, or measure on fewer nodes"
 
 
 def _comparable(own: dict[str, Any], theirs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -84,9 +84,8 @@ class RemoteNode:
 class RemoteRanks:
     """Ranks on another node; `bench.launch.local_ranks.NodeRanks` says what its methods do.
 
-    A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true.
-
-    LaunchFailed if the node could not start it.
+    A node that is lost has no ranks any more: then they do nothing, and `is_lost` is true. LaunchFailed if
+    the node could not start them.
     """
 
     def __init__(self, node: RemoteNode, start: StartRanks) -> None:

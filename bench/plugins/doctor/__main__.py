@@ -1,7 +1,4 @@
-"""What would run on this machine, what would not, and how to repair it: `make doctor`.
-
-Any Python from 3.10 on will do, with nothing installed: the machine to examine is one on which nothing works.
-"""
+"""What would run on this machine, what would not, and how to repair it; nothing need be installed here."""
 
 import shutil
 import sys
@@ -14,8 +11,6 @@ from bench.plugins.doctor.probe import examine
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 
-COLOURS = {"ok": "32", "poor": "33", "broken": "31"}  # green, yellow and red of ANSI terminals
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the diagnoses; return 1 if something is broken that the stack needs."""
@@ -26,11 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(stack: str) -> int:
-    if sys.stderr.isatty():
-        print("looking at cores, memory, GPUs and stacks …", end="\r", file=sys.stderr, flush=True)
     diagnoses = judge(examine(stack))
-    if sys.stderr.isatty():
-        print("\x1b[K", end="", file=sys.stderr, flush=True)
     states = [diagnosis.state for diagnosis in diagnoses]
     broken, poor = states.count("broken"), states.count("poor")
     state = f"{broken} broken, {poor} poor" if broken or poor else "all is well"
@@ -45,21 +36,15 @@ def _run(stack: str) -> int:
 
 
 def _table(diagnoses: Sequence[Diagnosis]) -> str:
-    """The diagnoses as a table as wide as the terminal; a remedy stands below its diagnosis.
-
-    rich is not used: nothing may be installed yet.
-    """
+    """A table as wide as the terminal, each remedy below its diagnosis; rich may not be installed yet."""
     widest = max(len(diagnosis.part) for diagnosis in diagnoses)
     indent = widest + 10
     width = max(20, shutil.get_terminal_size().columns - indent)
     lines = []
     for diagnosis in diagnoses:
-        state = f"{diagnosis.state:6}"
-        if sys.stdout.isatty():
-            state = f"\x1b[{COLOURS[diagnosis.state]}m{state}\x1b[0m"
         sentences = [diagnosis.detail, *([f"→ {diagnosis.remedy}"] if diagnosis.remedy else [])]
         text = [line for sentence in sentences for line in textwrap.wrap(sentence, width)]
-        lines.append(f"{diagnosis.part:{widest}}  {state}  {text[0]}")
+        lines.append(f"{diagnosis.part:{widest}}  {diagnosis.state:6}  {text[0]}")
         lines += [" " * indent + line for line in text[1:]]
     return "\n".join(lines)
 

@@ -1,7 +1,4 @@
-"""What can be seen of a machine, as data; what of it is well, what is not, and what to do about that.
-
-`judge` is a pure function, so that machines which are not at hand can be judged, too.
-"""
+"""What can be seen of a machine, and a pure function that says what of it is well and what to do."""
 
 import math
 import re
@@ -56,7 +53,7 @@ class MachineSeen:
     memory_free_gib: float
     disk_free_gib: float
     lacking: Sequence[str] = ()  # of `bench.setup.surroundings.PACKAGES`
-    how_to_install: str = ""  # what is lacking, on this distribution
+    how_to_install: str = ""  # what is lacking
     gpus: Sequence[ListedGpu] = ()
     driver_problem: UserError | None = None
     stacks: Sequence[StackSeen] = ()
@@ -137,7 +134,7 @@ def _judge_machine(machine: MachineSeen) -> list[Diagnosis]:
             "memory",
             f"{machine.memory_free_gib:.1f} GiB free",
             "poor" * (machine.memory_free_gib < LEAST_FREE_GIB),
-            "end other processes, or set measure.resident=one",
+            "end other processes, or set measure.schedule=sequential",
         ),
         _either(
             "disk",

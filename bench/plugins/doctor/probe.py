@@ -22,7 +22,7 @@ from bench.config.backend import Backend
 from bench.config.choices import CONF
 from bench.errors import UserError
 from bench.machine import hardware
-from bench.machine.gpus import check_undivided, visible_gpus
+from bench.machine.gpus import visible_gpus
 from bench.machine.identity import name_processor
 from bench.machine.processor import describe_processor
 from bench.machine.telemetry.cpu import core_time
@@ -82,13 +82,15 @@ def examine(stack: str) -> MachineSeen:
         look = pool.map(partial(_stack, has_gpus=bool(gpus)), stacks.NAMES)
         backends, default = _backends(driver=driver_problem is None) if stack == stacks.own() else ({}, [])
         seen = list(look)
+    meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+    available = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
     lacking = find_lacking(brings_python=any(each.brings_python for each in seen if each.name == stack))
     return MachineSeen(
         chosen=stack,
         cpu=name_processor({"cpu": describe_processor()}),
         cores=hardware.available_cores(),
         busy_cores=busy_cores,
-        memory_free_gib=_available_gib(Path("/proc/meminfo").read_text(encoding="ascii")),
+        memory_free_gib=int(available[1]) / 2**20 if available else 0.0,
         disk_free_gib=shutil.disk_usage(ROOT).free / 2**30,
         lacking=lacking,
         how_to_install=f"{describe_lacking(lacking).remedy}.",
@@ -98,11 +100,6 @@ def examine(stack: str) -> MachineSeen:
         backends=backends,
         default_backends=default,
     )
-
-
-def _available_gib(meminfo: str) -> float:
-    available = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
-    return int(available[1]) / 2**20 if available else 0.0
 
 
 def _busy_cores() -> float:
@@ -122,7 +119,6 @@ def _gpus() -> tuple[list[ListedGpu], UserError | None]:
         except ImportError:
             return list_gpus(), None
         visible = visible_gpus()
-        check_undivided(visible)
     except UserError as error:
         return [], error
     if not visible:
@@ -161,8 +157,7 @@ def _stack(name: str, *, has_gpus: bool) -> StackSeen:
         except UserError as error:
             return StackSeen(name=name, pending=NEVER_SET_UP, unsuitable=error)
         versions = known.pythons["cuda" if has_gpus else "cpu"]
-        found, _ = look_for_python(versions)
-        brings = "" if found else newest_of(versions)
+        brings = "" if look_for_python(versions) else newest_of(versions)
         return StackSeen(name=name, pending=NEVER_SET_UP, brings_python=brings)
     if here is None or (choice is None and not has_torch):
         return StackSeen(name=name, pending=NEVER_SET_UP)

@@ -21,10 +21,7 @@ def inspect_module(
     device: str,
     checkpointing: bool,
 ) -> list[str]:
-    """Try a module of the user's own once: every backend relies on this in fp32 and without dropout.
-
-    Returns the names of weights that get no gradient.
-    """
+    """Try a module in fp32 without dropout, as every backend will; names of weights without a gradient."""
     torch.manual_seed(seed)
     module = models.build(model, attention="eager", dropout=False, checkpointing=checkpointing).to(device)
     _check_batches(model, micro_batch=micro_batch, seq_len=seq_len, seed=seed)

@@ -1,13 +1,11 @@
 """What each tracker's own client is told of a comparison: `log_to_TRACKER`, which says where the run went."""
 
-import json
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
-from bench.config.track import Mlflow, Tensorboard, Wandb
+from bench.config.track import Mlflow, Wandb
 from bench.plugins.tracking.content import TrackedComparison
 
 # The clients send nothing unasked.
@@ -51,20 +49,3 @@ def log_to_wandb(comparison: TrackedComparison, settings: Wandb, folder: Path) -
         run.log_artifact(artifact)
         run.finish(exit_code=0 if comparison.passed else 1)
     return run.url or f"an offline run in {run.settings.sync_dir}"
-
-
-def log_to_tensorboard(comparison: TrackedComparison, settings: Tensorboard, folder: Path) -> str:
-    """Write one run, which keeps figures alone; all else lies beside it. Where, in words."""
-    from tensorboard.summary import Writer
-
-    run = folder / settings.subfolder / comparison.name
-    shutil.rmtree(run, ignore_errors=True)  # the same comparison, logged again
-    run.mkdir(parents=True)
-    writer = Writer(str(run))
-    for name, value in comparison.figures.items():
-        writer.add_scalar(name, value, step=0)
-    writer.close()
-    (run / "settings.json").write_text(json.dumps({**comparison.settings, **comparison.words}, indent=2))
-    for file in comparison.files:
-        shutil.copy(file, run)
-    return str(run)

@@ -21,11 +21,7 @@ from bench.setup.checkout import ROOT
 
 COMMAND = (sys.executable, "-m", "bench.plugins.tracking")
 
-LIBRARIES = {
-    "mlflow": ("mlflow-skinny", "sqlalchemy", "alembic"),
-    "wandb": ("wandb",),
-    "tensorboard": ("tensorboard",),
-}
+LIBRARIES = {"mlflow": ("mlflow-skinny", "sqlalchemy", "alembic"), "wandb": ("wandb",)}
 """By tracker, the packages that it needs; the extra in pyproject.toml that installs them bears its name."""
 
 

@@ -27,6 +27,12 @@ ABOUT_ANSWERS = (
     "best PyTorch is that of the same comparison."
 )
 
+NO_ANSWER = (
+    "Nothing here compares a backend with PyTorch as it has to be: every comparison left something alone on "
+    "purpose, timed nothing, or had no backend beside its reference."
+)
+"""In place of an answer."""
+
 _WORDS = {
     FASTER: "faster",
     SAME: "the same",

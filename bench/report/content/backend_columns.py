@@ -1,14 +1,13 @@
 """The columns of every table with a row for each backend: summary.csv, a comparison's page, the terminal …"""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum, auto
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from bench.report.content.blocks import Column, Link, Small, Table, Text, table
+from bench.report.content.blocks import Column, Small, Table, Text, table
 from bench.report.content.collection import ReportedComparison
 from bench.report.words.formatting import MISSING, number, one_line, ratio, share, small
 from bench.results.arithmetic import mib
@@ -24,14 +23,6 @@ class BackendRow:
 
     comparison: ReportedComparison
     summary: BackendSummary
-    beside: Sequence[ReportedComparison] = ()  # the comparisons of its table
-
-    @property
-    def distinction(self) -> str:
-        """Its workload and overrides; empty in a table where each model has one comparison."""
-        if len({one.label for one in self.beside}) == len(self.beside):
-            return ""
-        return one_line(", ".join([self.comparison.workload, *self.comparison.own_overrides(self.beside)]))
 
     def cell(self, column: str) -> str:
         """The value of a column of the results file, the same for all backends."""
@@ -41,23 +32,11 @@ class BackendRow:
 def rows_of(comparisons: Sequence[ReportedComparison]) -> list[BackendRow]:
     """A row for every backend of these comparisons."""
     return [
-        BackendRow(comparison=comparison, summary=summary, beside=comparisons)
+        BackendRow(comparison=comparison, summary=summary)
         for comparison in comparisons
         for summary in comparison.summaries
     ]
 
-
-class Place(Enum):
-    """A table for readers."""
-
-    PAGE = auto()  # of one comparison
-    TERMINAL = auto()  # of one comparison, 100 characters wide
-    SCREEN = auto()  # of all comparisons of a machine, to sort and filter
-    PAPER = auto()  # of chosen comparisons, for a paper or a pull request
-
-
-PAGE, TERMINAL, SCREEN, PAPER = Place
-ALL = frozenset(Place)
 
 Value = Callable[[BackendRow], object]
 
@@ -75,22 +54,15 @@ class BackendColumn:
     """One column."""
 
     key: str  # its name in summary.csv; empty if the file leaves it out
-    value: Value  # what summary.csv writes of a backend and a screen sorts by; None where it is not known
-    # its name for readers, which may depend on the backends: all are of one device
+    value: Value  # what summary.csv writes of a backend; None where it is not known
+    # its name on pages, which may depend on the backends (all are of one device); empty: no page has it
     header: str | Callable[[Sequence[BackendRow]], str] = ""
-    places: Set[Place] = frozenset()  # the tables for readers that have it
+    in_terminal: bool = False  # whether the table in the terminal has it, too
     _: KW_ONLY
     cell: Callable[[BackendRow], Text] | None = None  # what readers see, where this needs more than the value
     words: Callable[[Any], str] = _plain  # what readers see of the value, without `cell`
     is_text: bool = False  # whether it holds no numbers
     always: bool = False  # whether the column stays where no backend has a value
-    look: Callable[[BackendRow], str] | None = None  # the class of its cells on a screen
-
-    def stands_in(self, place: Place, rows: Sequence[BackendRow]) -> bool:
-        """Whether a table of these backends has this column; columns without any value are left out."""
-        return place in self.places and (
-            self.always or any(self.value(row) not in (None, "") for row in rows)
-        )
 
     def for_readers(self, rows: Sequence[BackendRow]) -> Column[BackendRow]:
         """The column as one of a page's table."""
@@ -98,21 +70,19 @@ class BackendColumn:
             header=self.header if isinstance(self.header, str) else self.header(rows),
             cell=self.cell or (lambda row: self.words(self.value(row))),
             is_text=self.is_text,
-            sort_key=None if self.is_text else self._sort_key,
-            look=self.look,
         )
 
-    def _sort_key(self, row: BackendRow) -> float | None:
-        value = self.value(row)
-        return float(value) if isinstance(value, int | float) else None
 
-
-def backend_table(
-    place: Place, rows: Sequence[BackendRow], *, label: str = "", is_sortable: bool = False
-) -> Table:
-    """The table of these backends as one place has it."""
-    columns = [column.for_readers(rows) for column in COLUMNS if column.stands_in(place, rows)]
-    return table(rows, columns, label=label, is_sortable=is_sortable)
+def backend_table(rows: Sequence[BackendRow], *, in_terminal: bool = False) -> Table:
+    """The table of these backends on a page or in the terminal, without columns that have no value."""
+    columns = [
+        column.for_readers(rows)
+        for column in COLUMNS
+        if column.header
+        and (column.in_terminal or not in_terminal)
+        and (column.always or any(column.value(row) not in (None, "") for row in rows))
+    ]
+    return table(rows, columns)
 
 
 # What cells say
@@ -160,22 +130,6 @@ def _part(name: str, part: str) -> Value:
     return lambda row: getattr(getattr(row.summary, name), part, None)
 
 
-def _ratio_or_1(row: BackendRow) -> float | None:
-    """The speed-up; that of the reference is 1."""
-    if row.summary.is_reference and row.summary.status == "ok":
-        return 1.0
-    return row.summary.speedup.ratio if row.summary.speedup else None
-
-
-def _tokens_per_s(row: BackendRow) -> float | None:
-    seq_len, samples_per_s = row.comparison.seq_len, row.summary.samples_per_s
-    return None if seq_len is None or samples_per_s is None else samples_per_s * seq_len
-
-
-def _own_micro_batch(row: BackendRow) -> int | None:
-    return row.summary.micro_batch if row.comparison.at_largest else None
-
-
 PEAKS = {
     WITHOUT_FILES: "training memory MiB/rank",
     WITH_FILES: "host peak MiB/rank",
@@ -194,70 +148,51 @@ _seconds = partial(number, digits=3)
 
 COLUMNS: Sequence[BackendColumn] = (
     BackendColumn("model", attrgetter("comparison.model")),
-    _text("label", attrgetter("comparison.label"), "model", {SCREEN, PAPER}, look=lambda _: "name"),
+    BackendColumn("label", attrgetter("comparison.label")),
     BackendColumn("size", lambda row: row.cell("size")),
     BackendColumn("layers", lambda row: row.comparison.whole("layers")),
     BackendColumn("published_layers", lambda row: row.comparison.whole("published_layers")),
     BackendColumn("task", lambda row: row.cell("task")),
     BackendColumn("machine", attrgetter("comparison.hardware")),
-    _text("workload", attrgetter("comparison.workload"), "workload", {SCREEN}, look=lambda _: "words"),
-    _text("", attrgetter("distinction"), "workload", {PAPER}, always=False),
-    _text(
-        "",
-        attrgetter("comparison.title"),
-        "comparison",
-        {SCREEN},
-        cell=lambda row: Link(row.comparison.title, f"#{row.comparison.anchor}"),
-        look=lambda _: "words",
-    ),
-    _text("backend", attrgetter("summary.backend"), "backend", ALL, look=lambda _: "name"),
+    BackendColumn("workload", attrgetter("comparison.workload")),
+    _text("backend", attrgetter("summary.backend"), "backend", True),
     BackendColumn("reference", attrgetter("comparison.reference")),
-    _text("", lambda row: what_runs(row.summary), "what runs", {PAGE}),
+    _text("", lambda row: what_runs(row.summary), "what runs"),
     *(
         BackendColumn(name, attrgetter(f"summary.{name}"))
         for name in ("engine", "optimizer", "sharding", "stack")
     ),
-    BackendColumn("", _own_micro_batch, "micro-batch", ALL - {PAPER}),
-    BackendColumn("samples_per_s", attrgetter("summary.samples_per_s"), "samples/s", ALL),
-    BackendColumn("", _tokens_per_s, "tokens/s", {SCREEN}),
-    BackendColumn("", _ratio_or_1, "speed-up [95 %]", ALL, cell=_speedup, always=True),
-    BackendColumn("speedup", _part("speedup", "ratio")),  # blank for the reference
+    BackendColumn(
+        "", lambda row: row.summary.micro_batch if row.comparison.at_largest else None, "micro-batch", True
+    ),
+    BackendColumn("samples_per_s", attrgetter("summary.samples_per_s"), "samples/s", True),
+    BackendColumn(  # blank for the reference
+        "speedup", _part("speedup", "ratio"), "speed-up [95 %]", True, cell=_speedup, always=True
+    ),
     BackendColumn("speedup_low", _part("speedup", "low")),
     BackendColumn("speedup_high", _part("speedup", "high")),
-    _text(
-        "verdict",
-        attrgetter("summary.verdict"),
-        "verdict",
-        ALL,
-        cell=_verdict,
-        look=lambda row: row.summary.verdict or "",
-    ),
+    _text("verdict", attrgetter("summary.verdict"), "verdict", True, cell=_verdict),
     BackendColumn("is_best_pytorch", lambda row: int(row.summary.is_best_pytorch)),
     BackendColumn(  # blank for the best itself, and where it is the reference
-        "over_best", _part("over_best", "ratio"), "over best PyTorch [95 %]", ALL, cell=_over_best
+        "over_best", _part("over_best", "ratio"), "over best PyTorch [95 %]", True, cell=_over_best
     ),
     BackendColumn("over_best_low", _part("over_best", "low")),
     BackendColumn("over_best_high", _part("over_best", "high")),
-    BackendColumn("", attrgetter("summary.roofline_share"), "of limit", {PAGE, SCREEN}, words=share),
-    BackendColumn("peak_mib", attrgetter("summary.peak_mib"), _peak_header, ALL),
+    BackendColumn("", attrgetter("summary.roofline_share"), "of limit", words=share),
+    BackendColumn("peak_mib", attrgetter("summary.peak_mib"), _peak_header, True),
     BackendColumn("peak_of", attrgetter("comparison.peak_column")),
     BackendColumn(
         "optimizer_state_bytes",
         attrgetter("summary.optimizer_state_bytes"),
         "optimizer state MiB/rank",
-        ALL - {TERMINAL},
         words=lambda size: number(None if size is None else mib(size)),
     ),
-    BackendColumn(
-        "energy_per_sample_j", attrgetter("summary.energy_per_sample_j"), "energy J/sample", {PAGE, SCREEN}
-    ),
-    BackendColumn("", attrgetter("summary.setup_s"), "set-up s", {PAGE, SCREEN}, words=_seconds),
-    BackendColumn("", attrgetter("summary.first_step_s"), "first step s", {PAGE, SCREEN}, words=_seconds),
-    BackendColumn("", attrgetter("summary.break_even_steps"), "break-even steps", {PAGE, SCREEN}),
-    BackendColumn(
-        "loss_difference", attrgetter("summary.loss_difference"), "loss difference", {PAGE}, words=small
-    ),
-    _text("status", attrgetter("summary.status"), "status", {PAGE, SCREEN}),
+    BackendColumn("energy_per_sample_j", attrgetter("summary.energy_per_sample_j"), "energy J/sample"),
+    BackendColumn("", attrgetter("summary.setup_s"), "set-up s", words=_seconds),
+    BackendColumn("", attrgetter("summary.first_step_s"), "first step s", words=_seconds),
+    BackendColumn("", attrgetter("summary.break_even_steps"), "break-even steps"),
+    BackendColumn("loss_difference", attrgetter("summary.loss_difference"), "loss difference", words=small),
+    _text("status", attrgetter("summary.status"), "status"),
     BackendColumn("message", attrgetter("summary.message")),
     # 0: its speed-ups are no results
     BackendColumn("controlled", lambda row: int(not row.comparison.uncontrolled)),

@@ -1,13 +1,13 @@
 """What pages are made of: headings, paragraphs, tables, pictures, folded parts.
 
-A page is a list of blocks; bench/report/render/ turns blocks into a format. Words are foreign text: a
-renderer shows them as they are and never interprets them.
+A page is a list of blocks; bench/report/render/ turns them into a format. Words are foreign text, which no
+renderer interprets.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 Row = TypeVar("Row")
 
@@ -71,10 +71,9 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph; a faint one is small print."""
+    """A paragraph."""
 
     text: Text
-    is_faint: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,6 @@ class Column(Generic[Row]):
     header: str
     cell: Callable[[Row], Text]  # the cell of a thing
     is_text: bool = False  # whether it is aligned to the left; all others hold numbers
-    # what a screen sorts by; None in place of a missing number, which comes last
-    sort_key: Callable[[Row], float | None] | None = None
-    look: Callable[[Row], str] | None = None  # the class of a cell on a screen, for its colour
 
 
 def text_column(header: str, cell: Callable[[Row], Text]) -> Column[Row]:
@@ -103,55 +99,23 @@ def text_column(header: str, cell: Callable[[Row], Text]) -> Column[Row]:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell of a table."""
-
-    text: Text
-    sort_key: float | None = None
-    look: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Table:
     """A table."""
 
-    # header and alignment of each; their cells are already filled
-    columns: Sequence[Column]  # type: ignore[type-arg]  # of things of any kind
-    rows: Sequence[Sequence[Cell]]  # as many cells each as there are columns
-    label: str = ""  # what the table shows, for screen readers
-    anchor: str = ""  # where links lead to it; empty without any
-    is_sortable: bool = False  # whether a screen sorts and filters its rows
+    columns: Sequence[Column[Any]]  # header and alignment of each; their cells are already filled
+    rows: Sequence[Sequence[Text]]  # as many cells each as there are columns
 
 
-def table(
-    things: Iterable[Row],
-    columns: Sequence[Column[Row]],
-    *,
-    label: str = "",
-    anchor: str = "",
-    is_sortable: bool = False,
-) -> Table:
+def table(things: Iterable[Row], columns: Sequence[Column[Row]]) -> Table:
     """A table with a row for each thing."""
-    rows = [
-        [
-            Cell(
-                column.cell(thing),
-                column.sort_key(thing) if column.sort_key else None,
-                column.look(thing) if column.look else "",
-            )
-            for column in columns
-        ]
-        for thing in things
-    ]
-    return Table(columns=columns, rows=rows, label=label, anchor=anchor, is_sortable=is_sortable)
+    return Table(columns, [[column.cell(thing) for column in columns] for thing in things])
 
 
 def table_of_texts(
     headers: Sequence[str], rows: Iterable[Sequence[Text]], *, text_columns: Collection[str]
 ) -> Table:
     """A table of given cells; those of `text_columns` are aligned to the left."""
-    columns = [Column[Text](header, lambda text: text, header in text_columns) for header in headers]
-    return Table(columns=columns, rows=[[Cell(text) for text in row] for row in rows])
+    return Table([Column[Text](header, plain, header in text_columns) for header in headers], [*rows])
 
 
 @dataclass(frozen=True)
@@ -164,22 +128,6 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Pictures that a wide screen shows side by side."""
-
-    pictures: Sequence[Picture]
-
-
-@dataclass(frozen=True)
-class Box:
-    """Blocks that belong together; a screen sets them apart."""
-
-    blocks: Sequence["Block"]
-    label: str  # what the part is, for screen readers
-    look: str  # the class on a screen
-
-
-@dataclass(frozen=True)
 class Folded:
     """A part that opens at a click."""
 
@@ -189,4 +137,4 @@ class Folded:
     is_section: bool = False  # whether it is a part of the page, and not a detail within one
 
 
-Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Pictures | Box | Folded
+Block: TypeAlias = Heading | Paragraph | Bullets | Table | Picture | Folded

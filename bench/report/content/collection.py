@@ -74,7 +74,7 @@ class ReportedComparison(ComparisonResults):
     @cached_property
     def workload(self) -> str:
         """What was trained, short: what distinguishes the comparisons of a panel."""
-        return one_line(describe.short_workload(self.rows))
+        return one_line(", ".join(filter(None, describe.workload_parts(self.rows).values())))
 
     @cached_property
     def workload_parts(self) -> dict[str, str]:

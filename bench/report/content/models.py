@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from bench.analysis.answer import find_outcome, find_outcome_over_best
 from bench.report.content.answer import SUBJECTS, BackendAnswer, SettingAnswer
@@ -107,23 +108,18 @@ def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Sett
     """
     # comparisons are found by identity: two may be equal in everything
     family_of = {id(comparison): number for number, family in enumerate(families) for comparison in family}
-    eligible = [comparison for family in families for comparison in family if _is_eligible(comparison)]
+    eligible = [
+        one
+        for one in chain.from_iterable(families)
+        if one.others and one.is_timed and not one.uncontrolled
+        if one.base is None or one.base.engine in PYTORCH
+    ]
     settings = [
         Setting(heading=heading, rows=_rows(group, family_of))
         for heading, group in group_by_machine(eligible, _heading).items()
     ]
     settings.sort(key=lambda setting: max(one.measured_at for one in setting.comparisons), reverse=True)
     return sorted(settings, key=lambda setting: -len(setting.rows))
-
-
-def _is_eligible(comparison: ReportedComparison) -> bool:
-    base = comparison.base
-    return (
-        not comparison.uncontrolled
-        and bool(comparison.others)
-        and comparison.is_timed
-        and (base is None or base.engine in PYTORCH)
-    )
 
 
 def _heading(comparison: ReportedComparison) -> str:

@@ -9,12 +9,6 @@ from bench.report.content.blocks import Picture
 
 MORE = "More figures"
 
-CAPTIONS = {
-    "speedup": "Speed-up over the reference backend",
-    "memory": "Peak memory",
-}
-"""What a figure of each kind of the core shows."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFigure:

@@ -45,12 +45,8 @@ def row_panels(
     row: Callable[[ReportedComparison, BackendSummary, Look], Row],
     *,
     relative: bool = False,
-    backends: Sequence[str] = (),
 ) -> dict[str, list[RowGroup]]:
-    """The panels of a page, with a row for each backend, or for these and the reference alone.
-
-    Where they are `relative` there is none for the reference.
-    """
+    """The panels of a page, with a row for each backend; `relative` ones have none for the reference."""
     looks = style.looks(each.backend for one in comparisons_of(page) for each in one.summaries)
 
     def group(comparison: ReportedComparison) -> RowGroup:
@@ -62,7 +58,6 @@ def row_panels(
             rows=[
                 row(comparison, each, looks[each.backend])
                 for each in (comparison.others if relative else comparison.summaries)
-                if not backends or each.is_reference or each.backend in backends
             ],
             best=_best_pytorch(comparison) if relative else None,
         )
@@ -89,11 +84,7 @@ def speedup_chart(page: Page) -> RowChart:
 def _caption(comparisons: Sequence[ReportedComparison]) -> str:
     speedups = [other.speedup for comparison in comparisons for other in comparison.others if other.speedup]
     notes = sorted({speedup.note for speedup in speedups} - {""})
-    best = (
-        " Blue lines: the fastest PyTorch of the same comparison."
-        if any(map(_best_pytorch, comparisons))
-        else ""
-    )
+    best = " Blue lines: the fastest PyTorch of the same comparison." * any(map(_best_pytorch, comparisons))
     return f"{'; '.join(['Whiskers: 95 % interval', *notes])}. Points: single rounds.{best}"
 
 

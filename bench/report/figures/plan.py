@@ -5,34 +5,31 @@ from functools import partial
 from pathlib import Path
 
 from bench.report.content.collection import Collection
-from bench.report.content.pictures import CAPTIONS, MORE, Planned, ReportFigure, numbered
+from bench.report.content.pictures import MORE, Planned, ReportFigure, numbered
 from bench.report.figures import comparisons
 from bench.report.figures.comparisons import Page
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import RowChart, draw_rows
-from bench.study import find_chart, list_figures
+from bench.study import find_charts
 
 
 def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
     """The figures of these results, in the order in which they are shown."""
-
     shown = Collection(comparisons=[one for one in collection.controlled if one.is_timed]).panels
-    charts: dict[str, tuple[Page, Callable[[Page], RowChart]]] = {
-        "speedup": (shown, comparisons.speedup_chart),
-        "memory": (shown, comparisons.memory_chart),
+    # by name: what it shows, the section in which it stands, its comparisons, and what makes it
+    charts: dict[str, tuple[str, str, Page, Callable[[Page], RowChart]]] = {
+        "speedup": ("Speed-up over the reference backend", MORE, shown, comparisons.speedup_chart),
+        "memory": ("Peak memory", MORE, shown, comparisons.memory_chart),
     }
-    for name in list_figures():
-        chart = find_chart(name)
+    for name, chart in find_charts().items():
         can_show = {
             key: [each for each in several if each.others and chart.can_show(each)]
             for key, several in shown.items()
         }
-        charts[name] = {key: several for key, several in can_show.items() if several}, chart.make_chart
+        panels = {key: several for key, several in can_show.items() if several}
+        charts[name] = chart.CAPTION, chart.CAPTION, panels, chart.make_chart
     planned: list[Planned] = []
-    for kind, (panels, make) in charts.items():
-        title, section = CAPTIONS.get(kind, ""), MORE
-        if kind in list_figures():
-            title = section = find_chart(kind).CAPTION
+    for kind, (title, section, panels, make) in charts.items():
         for number, page in enumerate(comparisons.cut_into_pages(panels), 1):
             rows = make(page)
             path = folder / f"{numbered(kind, number)}.svg"

@@ -179,7 +179,12 @@ class _Panel:
         if row.interval and ends[0] < ends[1]:  # else all of it lies beyond the axis
             axes.plot(ends, [y, y], color=style.INK, linewidth=0.8, zorder=6)
             for end, drawn, beyond in zip(row.interval, ends, "<>", strict=True):
-                _mark_end(axes, drawn, y, "|" if end == drawn else beyond)
+                mark: dict[str, Any] = {
+                    "marker": "|" if end == drawn else beyond,
+                    "markersize": 3.5,
+                    "mew": 0.8,
+                }
+                axes.plot(drawn, y, color=style.INK, zorder=6, clip_on=False, **mark)
         for marks in row.marks:
             places = y + np.multiply(marks.down, chart.row) + np.zeros(len(marks.values))
             look = {"linestyle": "none", "zorder": 7, **marks.mark}
@@ -191,11 +196,6 @@ class _Panel:
             reason = shorten(one_line(row.reason[:1000]), int(0.5 * self.letters), placeholder=" …")
             words |= {"color": style.STATUS, "style": "italic", "ha": "left" if row.beside else "right"}
             axes.annotate(reason, (0 if row.beside else 1, y), (4 if row.beside else -4, 0), **words)
-
-
-def _mark_end(axes: Axes, x: float, y: float, marker: str) -> None:
-    """The ends of a whisker; an arrow where the interval goes on beyond the axis."""
-    axes.plot(x, y, marker=marker, markersize=3.5, color=style.INK, mew=0.8, zorder=6, clip_on=False)
 
 
 def _mark_break(axes: Axes, x: float, y: float, *, inwards: int) -> None:

@@ -5,8 +5,8 @@ from rich.table import Table
 from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.config.backend import describe_reference
 from bench.errors import PASSED
-from bench.report.content import definitions, notes
-from bench.report.content.backend_columns import PAGE, TERMINAL, backend_table, rows_of
+from bench.report.content import notes
+from bench.report.content.backend_columns import backend_table, rows_of
 from bench.report.content.blocks import Block, Bullets, Text
 from bench.report.content.collection import ReportedComparison
 from bench.report.render import terminal
@@ -14,6 +14,11 @@ from bench.report.words import describe
 from bench.report.words.formatting import plural
 from bench.statistics.table_values import distinct_text
 from bench.study import from_parts
+
+LEFT_ALONE = (
+    "threads or allocator were left alone: its speed-ups are no results (docs/methodology.md, Fairness)"
+)
+"""A note on a comparison that does not hold threads and allocator equal, as a fair one does."""
 
 
 def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
@@ -25,10 +30,10 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
         *(f"{backend}: {note}" for backend, note in notes.backend_notes(summaries)),
         *(f"warning: {warning}" for warning in comparison.warnings),
         *(f"{name}: {words}" for name, words in from_parts("section", "make_notes", comparison)),
-        *([definitions.LEFT_ALONE] if comparison.uncontrolled else []),
+        *([LEFT_ALONE] if comparison.uncontrolled else []),
     ]
     return [
-        backend_table(PAGE, rows_of([comparison])),
+        backend_table(rows_of([comparison])),
         *([Bullets(lines)] if lines else []),
         *from_parts("section", "make_blocks", comparison),
         Bullets(_facts(comparison)),
@@ -71,4 +76,4 @@ def render_terminal(comparison: ReportedComparison) -> Table:
         f"the page has {plural(more, 'more warning')}" if more else "",
         f"{', '.join(filter(None, parts.values()))}; {describe.extent(rows)}",
     ]
-    return terminal.render_table("", backend_table(TERMINAL, rows_of([comparison])), filter(None, below))
+    return terminal.render_table(backend_table(rows_of([comparison]), in_terminal=True), filter(None, below))

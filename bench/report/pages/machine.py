@@ -1,23 +1,19 @@
 """The page of a machine: the answer, a figure and a row for each model; then everything else, folded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bench.analysis.answer import VERDICTS, Outcome, find_outcome, find_outcome_over_best
-from bench.report.content import definitions
-from bench.report.content.answer import ABOUT_ANSWERS, QUESTION
-from bench.report.content.backend_columns import SCREEN, backend_table, rows_of
+from bench.analysis.answer import Outcome, find_outcome, find_outcome_over_best
+from bench.report.content.answer import ABOUT_ANSWERS, NO_ANSWER, QUESTION
 from bench.report.content.blocks import (
     Block,
-    Box,
     Bullets,
     Column,
     Folded,
     Heading,
     Link,
     Paragraph,
-    Pictures,
     Small,
     Table,
     Text,
@@ -28,7 +24,7 @@ from bench.report.content.blocks import (
 from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.models import ModelRow, Setting
 from bench.report.content.pictures import MORE, ReportFigure
-from bench.report.pages.comparison import comparison_blocks
+from bench.report.pages.comparison import LEFT_ALONE, comparison_blocks
 from bench.report.words.formatting import (
     MISSING,
     TIMES,
@@ -56,61 +52,44 @@ class MachinePage:
     figures: Sequence[ReportFigure]  # in the order in which they are shown
     other_pages: Sequence[Link]  # to those that this report has
 
-    def blocks(self, *, on_screen: bool) -> list[Block]:
-        """The page; on a screen with the sortable table, for which Markdown has no room."""
+    def blocks(self) -> list[Block]:
+        """The page."""
         tops = [_figures_of(setting, self.figures) for setting in self.settings]
         top = [figure for figures in tops for figure in figures]
         rest = [figure for figure in self.figures if figure not in top]
         blocks: list[Block] = [Heading(QUESTION, 1), *([Paragraph(self.machine)] if self.machine else [])]
         if self.collection.refused:
-            refused = Bullets(self.collection.refused)
-            blocks.append(Box([refused], label="Files that could not be read", look="failed"))
+            blocks.append(Bullets(self.collection.refused))
         for setting, figures in zip(self.settings, tops, strict=True):
-            rows = _model_table(setting, "models" if setting is self.settings[0] else "")
             pictures = [figure.picture for figure in figures]
-            shown: list[Block] = [Heading(setting.heading), setting.answer.table, *pictures, rows]
-            blocks.append(Box(shown, label=setting.heading, look="machine"))
-        about = (
-            Paragraph(f"{ABOUT_ANSWERS} {ABOUT_MODELS}", is_faint=True)
-            if self.settings
-            else Paragraph(definitions.NO_ANSWER)
-        )
-        blocks.append(about)
-        return [*blocks, *self._sections(rest, on_screen=on_screen), *self._comparisons()]
-
-    def _sections(self, figures: Sequence[ReportFigure], *, on_screen: bool) -> list[Block]:
-        """Everything else; `figures` are those that do not stand at the top."""
-        headings = dict.fromkeys([*(each.section for each in figures if each.section != MORE), MORE])
-        sections: list[tuple[str, list[Block]]] = [
-            *((heading, _pictures(figures, heading)) for heading in headings),
-            ("Every backend of every comparison", self._every_backend() if on_screen else []),
-        ]
-        return [Folded(heading, blocks, is_section=True) for heading, blocks in sections if blocks]
-
-    def _every_backend(self) -> list[Block]:
-        blocks: list[Block] = []
-        for heading, comparisons in self.collection.panels.items():
-            rows = backend_table(SCREEN, rows_of(comparisons), label=heading, is_sortable=True)
-            blocks += [Heading(heading, 3), rows]
-        return blocks
+            blocks += [Heading(setting.heading), setting.answer.table, *pictures, _model_table(setting)]
+        about = f"{ABOUT_ANSWERS} {ABOUT_MODELS}" if self.settings else NO_ANSWER
+        return [*blocks, Paragraph(about), *_fold_figures(rest), *self._comparisons()]
 
     def _comparisons(self) -> list[Block]:
         comparisons = self.collection.comparisons
-        pages = self.other_pages
+        pages, not_above = self.other_pages, f"; in no table above, since {LEFT_ALONE}"
         further: list[Block] = [Paragraph("Further pages:"), Bullets(pages)] if pages else []
         return [
             Heading(f"All {plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
             *(
                 Folded(
-                    _summary(comparison),
-                    comparison_blocks(comparison),
-                    anchor=comparison.anchor,
+                    f"{one.title}{_warnings([one], ': ')}{not_above if one.uncontrolled else ''}",
+                    comparison_blocks(one),
+                    anchor=one.anchor,
                 )
-                for comparison in comparisons
+                for one in comparisons
             ),
             *further,
             Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
         ]
+
+
+def _fold_figures(figures: Sequence[ReportFigure]) -> Iterable[Folded]:
+    """Figures that do not stand at the top, those of the core last."""
+    for heading in sorted(dict.fromkeys(each.section for each in figures), key=lambda name: name == MORE):
+        pictures = [figure.picture for figure in figures if figure.section == heading]
+        yield Folded(heading, pictures, is_section=True)
 
 
 def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[ReportFigure]:
@@ -122,7 +101,7 @@ def _figures_of(setting: Setting, figures: Sequence[ReportFigure]) -> list[Repor
 # A row for each model
 
 
-def _model_table(setting: Setting, anchor: str) -> Table:
+def _model_table(setting: Setting) -> Table:
     """The table of one setting. MKL's full path has columns where it was measured."""
     backends = setting.backends
     finders = {name: partial(_outcome, name) for name in backends}
@@ -135,11 +114,11 @@ def _model_table(setting: Setting, anchor: str) -> Table:
         }
     columns = [
         text_column("model", lambda row: Link(row.name, f"#{row.comparisons[0].anchor}")),
-        *(_outcome_column(header, find) for header, find in finders.items()),
+        *(Column(one_line(header), partial(_outcome_text, find)) for header, find in finders.items()),
         Column[ModelRow]("peak memory", partial(_memory, backends)),
         text_column("status", lambda row: _status(row.comparisons, backends)),
     ]
-    return table(setting.rows, columns, label=f"{setting.heading}: a row for each model", anchor=anchor)
+    return table(setting.rows, columns)
 
 
 def _outcome(
@@ -150,16 +129,8 @@ def _outcome(
     return find(comparison, backend) if comparison else None
 
 
-def _outcome_column(header: str, find: Callable[[ModelRow], Outcome | None]) -> Column[ModelRow]:
-    def look(row: ModelRow) -> str:
-        outcome = find(row)
-        return outcome.verdict if outcome and outcome.verdict in VERDICTS else ""
-
-    return Column(one_line(header), lambda row: _outcome_text(find(row)), look=look)
-
-
-def _outcome_text(outcome: Outcome | None) -> Text:
-    if outcome is None:
+def _outcome_text(find: Callable[[ModelRow], Outcome | None], row: ModelRow) -> Text:
+    if (outcome := find(row)) is None:
         return MISSING
     if outcome.speedup is None:
         return outcome.verdict
@@ -189,17 +160,7 @@ def _status(comparisons: Sequence[ReportedComparison], backends: Sequence[str]) 
 # Everything else
 
 
-def _pictures(figures: Sequence[ReportFigure], section: str) -> list[Block]:
-    pictures = [figure.picture for figure in figures if figure.section == section]
-    return [Pictures(pictures)] if pictures else []
-
-
 def _warnings(comparisons: Sequence[ReportedComparison], before: str = "") -> str:
     """`12 warnings` and what separates them from the words before; empty without any."""
     count = sum(len(comparison.warnings) for comparison in comparisons)
     return f"{before}{plural(count, 'warning')}" if count else ""
-
-
-def _summary(comparison: ReportedComparison) -> str:
-    left_alone = f"; in no table above, since {definitions.LEFT_ALONE}" if comparison.uncontrolled else ""
-    return f"{comparison.title}{_warnings([comparison], ': ')}{left_alone}"

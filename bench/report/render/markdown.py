@@ -40,34 +40,25 @@ def _block(block: blocks.Block) -> list[str]:
         case blocks.Picture():
             note = [escaped(block.note), ""] if block.note else []
             return [f"![{escaped(block.caption)}]({quote(block.path.name)})", "", *note]
-        case blocks.Pictures():
-            return _lines(block.pictures)
-        case blocks.Box():
-            return _lines(block.blocks)
         case blocks.Folded():
-            return _folded(block)
+            anchor = [f'<a id="{quote(block.anchor)}"></a>', ""] if block.anchor else []
+            summary = html.escape(one_line(block.summary), quote=False)
+            summary = f"<b>{summary}</b>" if block.is_section else summary
+            first = [f"<details><summary>{summary}</summary>", ""]  # Markdown inside needs the empty lines
+            return [*anchor, *first, *_lines(block.blocks), "</details>", ""]
 
 
 def _table(block: blocks.Table) -> list[str]:
     return [
         _row([escaped(column.header) for column in block.columns]),
         _row(["---" if column.is_text else "---:" for column in block.columns]),
-        *(_row([_text(cell.text) for cell in row]) for row in block.rows),
+        *(_row([_text(cell) for cell in row]) for row in block.rows),
         "",
     ]
 
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _folded(block: blocks.Folded) -> list[str]:
-    """A folded part; Markdown inside it needs the empty lines."""
-    anchor = [f'<a id="{quote(block.anchor)}"></a>', ""] if block.anchor else []
-    summary = html.escape(one_line(block.summary), quote=False)
-    summary = f"<b>{summary}</b>" if block.is_section else summary
-    lines = [f"<details><summary>{summary}</summary>", "", *_lines(block.blocks), "</details>", ""]
-    return [*anchor, *lines]
 
 
 def _text(text: blocks.Text) -> str:

@@ -14,7 +14,7 @@ from bench.report.words.formatting import one_line
 NARROW = 9  # the least width of a line of a header, in characters
 
 
-def render_table(title: str, table: Table, below: Iterable[str] = ()) -> rich.Table:
+def render_table(table: Table, below: Iterable[str] = (), title: str = "") -> rich.Table:
     """A table of `WIDTH` characters under its title, where it has one, with lines below it."""
     rows = _cells(table, before_small=" ")
     widths = [
@@ -55,7 +55,7 @@ def _cells(table: Table, *, before_small: str) -> list[list[str]]:
         [
             "".join(
                 before_small + part.words if isinstance(part, Small) else plain(part)
-                for part in inlines(cell.text)
+                for part in inlines(cell)
             )
             for cell in row
         ]

@@ -182,13 +182,8 @@ def versions(rows: pd.DataFrame) -> str:
     return ", ".join([*parts, f"commit {commits}", "/".join(dates)])
 
 
-def short_workload(rows: pd.DataFrame) -> str:
-    """Task, batch, length and number format: what distinguishes the comparisons of one model."""
-    return ", ".join(filter(None, workload_parts(rows).values()))
-
-
 def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
-    """The parts of `short_workload` under their names; a part is empty where it is the default."""
+    """What distinguishes the comparisons of one model, by name; a part is empty where it is the default."""
     accumulation = usual(rows, "grad_accum")
     micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {usual(rows, 'micro_batch')}"
     accumulated = "" if accumulation == "1" else f" {TIMES} {accumulation} accumulated"
@@ -206,7 +201,7 @@ def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
 
 def stopping_rule(rows: pd.DataFrame) -> str:
     """How intervals decided the number of launches, and what that means for them; empty if they did not."""
-    goals = rows["until"].dropna()
+    goals = rows["target_half_width"].dropna()
     if goals.empty:
         added = f" Launches were added later, so that intervals use the {STOPPED_CONFIDENCE:.0%} quantile."
         return added if launches_were_added(rows) else ""

@@ -55,10 +55,10 @@ def plural(count: object, noun: str, ending: str = "s") -> str:
     return f"{count} {noun}{'' if str(count) == '1' else ending}"
 
 
-def enumerated(words: Sequence[str], before_last: str = " and ") -> str:
+def enumerated(words: Sequence[str]) -> str:
     """`a, b and c`."""
     *first, last = words or [""]
-    return f"{', '.join(first)}{before_last}{last}" if first else last
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def as_sentence(words: str) -> str:

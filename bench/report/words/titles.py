@@ -22,7 +22,7 @@ USUAL_REFERENCE = "pytorch"
 _NOT_IN_TITLES = re.compile(
     r"(model(\.size|\.task)?|backend|reference|micro_batch|grad_accum|seq_len|precision|attention|"
     r"checkpointing|data|machine|study|device|"
-    r"device\.(world_size|nodes|blas|allocator|hold_threads|memory_limit_gib|rdzv.*)|"
+    r"device\.(world_size|nodes|blas|allocator|pin_cores|memory_limit_gib|rdzv.*)|"
     r"data\..*|model\.lora.*|measure|measure\..*|hydra.*)"
 )
 """Settings for which a results file has columns, and those that change nothing that is measured."""
@@ -32,7 +32,6 @@ def make_title(rows: pd.DataFrame, label: str) -> str:
     """The model, where it ran, and the unusual settings: `bert-mini, 2 ranks, as installed`.
 
     Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
-    The label is that of `bench.statistics.table_values.model_label`.
     """
     overrides = by_key(latest_overrides(rows))
     parts = [

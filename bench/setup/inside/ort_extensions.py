@@ -1,7 +1,6 @@
-"""Compile ONNX Runtime's extensions of torch: `… bench.setup.inside.ort_extensions aten_op_executor`.
+"""Compile ONNX Runtime's extensions of torch side by side: `… bench.setup.inside.ort_extensions NAME …`.
 
-ONNX Runtime's own `torch_cpp_extensions.install` does the same one after the other, and only with a CUDA
-compiler of the version that torch was built with. Here they are compiled side by side.
+ONNX Runtime's own `torch_cpp_extensions.install` takes only a CUDA compiler of torch's version.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bench.config.backend import choose_reference
-from bench.config.compose import compose
-from bench.config.differences import overrides_of
 from bench.config.schema import Config
 from bench.machine.hardware import memory_bytes
 from bench.measure.comparison import measure_comparison
@@ -49,7 +47,8 @@ def measure_fitting(
 def with_backends(names: Sequence[str], config: Config) -> Config:
     """The comparison of fewer backends, each as it was.
 
-    Backends that would together fill this machine's memory are measured one after the other.
+    Backends that would together fill this machine's memory are measured one after the other, in no more
+    launches: which of them is fastest is a coarse question.
     """
     fewer = replace(
         config,
@@ -59,4 +58,4 @@ def with_backends(names: Sequence[str], config: Config) -> Config:
     needed = (config.device.memory_limit_gib or 0.0) * 2**30 * len(names)
     if needed <= MEMORY_SHARE * memory_bytes():
         return fewer
-    return compose([*overrides_of(fewer, places=True), "measure.resident=one"])
+    return replace(fewer, measure=replace(fewer.measure, schedule="sequential"))

@@ -36,4 +36,4 @@ def make_blocks(comparison: ReportedComparison) -> list[Block]:
     if divided is None:
         return []
     words = f"{divided.end} runs at {ratio_and_interval(divided.total)} of {divided.start}; of this are"
-    return [Paragraph(words), table(divided.parts, COLUMNS, label=words)]
+    return [Paragraph(words), table(divided.parts, COLUMNS)]

@@ -1,15 +1,37 @@
-"""The published claims of published.csv, judged by what was measured."""
+"""What others published, as data with its source (published.csv), judged by what was measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
 
 from bench.report.content.collection import ReportedComparison
 from bench.studies.claims.claim_tests import TESTS, ClaimAnswer
-from bench.studies.claims.published import Claim, read_claims
 
 REPRODUCED, CONTRADICTED, PARTLY, UNTESTED = "reproduced", "contradicted", "partly", "not testable"
 
 ON_CPU = "on a CPU"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One line of published.csv."""
+
+    id: str  # names the test
+    source: str  # who said it
+    claim: str  # what was said
+    how_to_test: str  # what must be compared
+    testable_on: str  # which hardware decides it
+    command: str  # that measures what must be compared
+
+
+@cache
+def read_claims() -> tuple[Claim, ...]:
+    """The lines of published.csv, in its order."""
+    rows = pd.read_csv(Path(__file__).with_name("published.csv"), dtype=str, keep_default_na=False)
+    return tuple(Claim(**row) for row in rows.to_dict("records"))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +56,7 @@ def judge_claims(comparisons: Sequence[ReportedComparison]) -> list[JudgedClaim]
 
 
 def _judge(claim: Claim, answers: list[ClaimAnswer]) -> JudgedClaim:
-    """Judge a claim: partly reproduced if some comparisons show it and others leave it open.
-
-    A claim about GPUs is tested on a CPU, too, as a weaker test.
-    """
+    """Judge a claim: `PARTLY` if comparisons leave it open. A CPU is a weaker test of claims about GPUs."""
     found, on_cpu = {answer.holds for answer in answers}, {answer.comparison.on_cpu for answer in answers}
     verdict = PARTLY if True in found else CONTRADICTED
     if found <= {None}:

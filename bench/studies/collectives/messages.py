@@ -3,13 +3,13 @@
 from typing import ClassVar
 
 from bench.launch.messages import Answer, Request
-from bench.studies.collectives.sent import CountedCollective
+from bench.studies.collectives.sent import Collective
 
 
 class CollectivesCounted(Answer, frozen=True, kw_only=True):
     """What this rank asked the communication library for in one step."""
 
-    counted: list[CountedCollective]
+    counted: list[tuple[Collective, int]]  # each, and how often
 
 
 class CountCollectives(Request[CollectivesCounted], frozen=True, tag="count_collectives"):

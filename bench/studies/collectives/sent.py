@@ -17,14 +17,6 @@ class Collective:
     element_bytes: int  # of one number
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountedCollective:
-    """A collective, and how often one step does it."""
-
-    collective: Collective
-    calls: int
-
-
 def sent_bytes(collective: Collective, ranks: int) -> float:
     """Bytes that one rank sends, by the algorithm that sends least; 0 for a kind that is not in `SENT`."""
     return SENT.get(collective.kind, 0) * collective.bytes * (ranks - 1) / ranks

@@ -1,7 +1,4 @@
-"""After the timed launches: what the ranks of every backend send each other is counted.
-
-The count runs in fresh processes, and no timed figure depends on it.
-"""
+"""After the timed launches, in fresh processes: what the ranks of every backend send is counted."""
 
 import itertools
 from collections.abc import Sequence
@@ -19,10 +16,7 @@ WARMUP_STEPS = 4  # before anything is counted
 
 
 class Collectives(Stage):
-    """Counts collectives, and writes `<comparison>.collectives.csv`.
-
-    A backend that fails leaves a row that says so.
-    """
+    """Counts collectives, and writes `<comparison>.collectives.csv`; a failure leaves a row."""
 
     def is_missing(self) -> bool:
         """Whether a backend with timed blocks (any backend if none are timed) has no counts in the file."""
@@ -81,8 +75,8 @@ class Collectives(Stage):
 def _calls(counted: Sequence[CollectivesCounted]) -> dict[Collective, int]:
     """Calls in a step, of the rank that has most: a broadcast's or a reduce's are the same on all."""
     calls: dict[Collective, int] = {}
-    for sent in itertools.chain(*(rank.counted for rank in counted)):
-        calls[sent.collective] = max(sent.calls, calls.get(sent.collective, 0))
+    for collective, of_rank in itertools.chain(*(rank.counted for rank in counted)):
+        calls[collective] = max(of_rank, calls.get(collective, 0))
     return calls
 
 

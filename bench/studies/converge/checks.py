@@ -5,7 +5,7 @@ from bench.errors import UserError
 
 OTHERS = {
     "batch": ("equal", "gives each backend a batch, and so steps, of its own"),
-    "until": (None, "ends when speed is known, not when the target is reached"),
+    "target_half_width": (None, "ends when speed is known, not when the target is reached"),
     "repeats": (0, "would train a backend for longer than the others"),
     "preheat_s": (0, "would train a fast backend for more steps than a slow one"),
     "block_warmup_s": (0, "would train a fast backend for more steps than a slow one"),

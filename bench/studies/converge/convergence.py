@@ -87,11 +87,7 @@ class Convergence:
 
 
 def find_convergence(followed: pd.DataFrame, reference: str, statuses: Mapping[str, str]) -> Convergence:
-    """The result of every backend, from at least one held-out loss.
-
-    `followed` is what `bench.results.side_files.HELD_OUT_LOSSES` reads. Only backends whose status is `ok`
-    are compared.
-    """
+    """Every backend, from at least one row of `TABLE`; those whose status is `ok` are compared."""
     # A launch that was interrupted has a last loss, which is not its final one.
     evaluations = followed.groupby(["backend", "launch"])["evaluation"].transform("size")
     whole = followed[evaluations == evaluations.max()]

@@ -20,7 +20,11 @@ def convergence_of(comparison: ReportedComparison) -> Convergence | None:
 def make_answer(comparison: ReportedComparison) -> list[str]:
     """One sentence: how much sooner each backend came to the target, and whether to the same end."""
     convergence = convergence_of(comparison)
-    return [_answer(convergence)] if convergence and convergence.others else []
+    if convergence is None or not convergence.others:
+        return []
+    answers = "; ".join(map(_answer_of, convergence.others))
+    reference = one_line(convergence.reference)
+    return [f"Time to a held-out loss of {convergence.target:g}, {reference}'s over each: {answers}."]
 
 
 def make_blocks(comparison: ReportedComparison) -> list[Block]:
@@ -29,39 +33,18 @@ def make_blocks(comparison: ReportedComparison) -> list[Block]:
     if target is None:
         return []
     goal = f"Held-out loss to reach: {target.target:g}. Margin of final losses: ± {target.margin:g}."
-    title = "Time to the target"
-    rows = table(target.backends, TARGET, label=title)
-    return [Paragraph(Bold(title)), rows, Paragraph(f"{goal} {ABOUT_TARGET}", is_faint=True)]
+    title = Paragraph(Bold("Time to the target"))
+    return [title, table(target.backends, TARGET), Paragraph(f"{goal} {ABOUT_TARGET}")]
 
 
-def _answer(convergence: Convergence) -> str:
-    """One sentence: how much sooner each backend came to the target, and whether to the same end."""
-    if not convergence.others:
-        return ""
-    answers = "; ".join(_answer_of(backend, convergence) for backend in convergence.others)
-    reference = one_line(convergence.reference)
-    return f"Time to a held-out loss of {convergence.target:g}, {reference}'s over each: {answers}."
-
-
-def _answer_of(backend: BackendConvergence, convergence: Convergence) -> str:
+def _answer_of(backend: BackendConvergence) -> str:
     name = one_line(backend.backend)
     if backend.status != "ok":
         return f"{name} has no result ({backend.status})"
     if backend.sooner is None:
-        return f"{name} is not compared, since {_why_no_ratio(backend, convergence)}"
+        return f"{name} is not compared: it came there in {_reached(backend)}, or the reference not in all"
     final = f", final loss {backend.verdict}" if backend.verdict else ""
     return f"{name} {backend.sooner}{final}"
-
-
-def _why_no_ratio(backend: BackendConvergence, convergence: Convergence) -> str:
-    """The backends that did not reach the target, and in how many launches."""
-    base = next((base for base in convergence.backends if base.backend == convergence.reference), None)
-    sides = [side for side in (base, backend) if side is not None and side.reached < side.launches]
-    if sides:
-        return " and ".join(f"{one_line(side.backend)} came there in {_reached(side)}" for side in sides)
-    if base is None or base.status != "ok":
-        return f"{one_line(convergence.reference)} has no result"
-    return "it was there before anything was timed, or no launch counts"
 
 
 def _reached(backend: BackendConvergence) -> str:

@@ -10,7 +10,7 @@ from bench.errors import LaunchFailed
 from bench.launch.group import Group
 from bench.measure.plan.plans import Launch
 from bench.measure.stages.stage import Run
-from bench.results import arithmetic, side_files
+from bench.results import side_files
 from bench.results.records import Phase, Record
 from bench.results.validity import find_contamination
 from bench.studies.converge.messages import Evaluate
@@ -32,10 +32,7 @@ class Evaluations:
         self._steps: dict[tuple[int, int], tuple[str, int]] = {}
 
     def look(self, group: Group, name: str, launch: Launch) -> None:
-        """Ask a group, which has just been built or timed, for its held-out loss.
-
-        LaunchFailed if the loss is not finite, or this backend has not taken as many steps as another.
-        """
+        """Ask a group for its held-out loss; LaunchFailed if it is not finite, or steps are not equal."""
         measure = self.shared.measure
         answers = group.request(Evaluate())
         key = launch.number, name
@@ -59,7 +56,9 @@ class Evaluations:
                 "steps": steps,
                 "seconds": seconds,
                 "seconds_with_start": seconds + _start_of(record),
-                "disturbed": int(_is_disturbed(record)),
+                "disturbed": int(
+                    any(find_contamination(block, record.cores_per_rank) for block in record.blocks[-1:])
+                ),
                 "held_out_loss": loss,
                 "target_loss": measure.target_loss,
                 "margin_loss": measure.margin_loss,
@@ -88,10 +87,6 @@ class Evaluations:
         return [row for row in rows if (row["backend"], row["launch"]) in launches]
 
 
-def _is_disturbed(record: Record) -> bool:
-    return any(find_contamination(block, record.cores_per_rank) for block in record.blocks[-1:])
-
-
 def _start_of(record: Record) -> float:
     """Seconds of what comes before the timed blocks, as far as it is on record."""
     once = [phase for phase in (record.setup, record.first_step) if phase is not None]
@@ -99,7 +94,7 @@ def _start_of(record: Record) -> float:
 
 
 def _slowest(phase: Phase) -> float:
-    return arithmetic.block_seconds(phase.seconds)
+    return max(phase.seconds)
 
 
 WATCH = Evaluations

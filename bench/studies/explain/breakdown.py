@@ -72,12 +72,7 @@ class Difference:
     distorted: Sequence[str] = ()  # the backends whose profiled step is too far from the timed one
 
     def of(self, kinds: Collection[str], *, among: int = 1) -> Amount:
-        """What these kinds of work together take more, paired within rounds.
-
-        Args:
-            kinds: of those in `rounds`.
-            among: how many such amounts are judged: their intervals hold all together with 95 %.
-        """
+        """What these kinds take more, paired by round; `among` such intervals hold together with 95 %."""
         return mean_with_interval(sum((self.rounds[kind] for kind in kinds), np.zeros(1)), among=among)
 
     @property

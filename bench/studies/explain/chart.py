@@ -1,6 +1,6 @@
 """The figure of where the time of steps goes: a bar for each backend, divided by kind of work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from bench.report.content.collection import ReportedComparison
@@ -14,9 +14,6 @@ from bench.studies.explain.breakdown import Breakdown, break_down
 from bench.studies.explain.section import milliseconds
 
 CAPTION = "Where a step's time goes"
-MISSING = "none of these comparisons says where its time goes"
-REMEDY = "measure with measure.explain=true, and keep their *.breakdown.csv beside the files"
-LEFT_OUT = "its reference was not profiled and timed"
 
 REMAINDER = "not in the profile"  # what a timed step takes beyond the profiled one
 TOO_FAR = "profile too far from the timed step"  # why a step has no bar
@@ -55,10 +52,10 @@ def can_show(comparison: ReportedComparison) -> bool:
     return any(step.backend == comparison.reference and step.timed_s for step in steps)
 
 
-def make_chart(page: Page, backends: Sequence[str] = ()) -> RowChart:
+def make_chart(page: Page) -> RowChart:
     """Where the time of steps goes, of comparisons that can be shown."""
     found = {id(one): {step.backend: step for step in break_down(one)} for one in comparisons_of(page)}
-    panels = row_panels(page, partial(_make_row, found), backends=backends)
+    panels = row_panels(page, partial(_make_row, found))
     rows = [row for groups in panels.values() for group in groups for row in group.rows]
     bars = [bar for row in rows for bar in row.bars]
     timed = [float(value) for row in rows for marks in row.marks for value in marks.values]

@@ -183,10 +183,7 @@ class EngineProfile:
 
 
 def read_engine_profile(events: Sequence[dict[str, Any]], beginning: int) -> EngineProfile:
-    """The profile from all events of a session, on the machine's clock.
-
-    Their times are microseconds since its `beginning`, in nanoseconds of that clock.
-    """
+    """The profile of events in microseconds since `beginning`, in nanoseconds of the machine's clock."""
     executions, kernels = [], []
     for event in events:
         start = beginning + 1000 * event["ts"]

@@ -42,10 +42,7 @@ SECONDS = 3.0  # how long a backend's profiled steps should last about, all roun
 
 
 class Profiles(Stage):
-    """Profiles the backends in fresh processes, in rounds, and writes `<comparison>.breakdown.csv`.
-
-    A failure leaves a gap and a line on the terminal, but no row: all timing is done by then.
-    """
+    """Profiles backends in fresh processes, in rounds: `<comparison>.breakdown.csv`; failures leave gaps."""
 
     after_verdict = "to say why"
 

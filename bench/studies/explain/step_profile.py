@@ -51,10 +51,7 @@ its end, a heap grows by the whole room at every step."""
 
 
 class StepProfiler:
-    """Profiles steps, a few in each round, and says in the end where the time of every round went.
-
-    On CUDA the seconds are the device's. `processes` processes are profiled side by side on this machine.
-    """
+    """Profiles rounds of steps, as `processes` processes here do; on CUDA seconds are the device's."""
 
     def __init__(self, training: Training, processes: int) -> None:
         self._training = training
@@ -63,11 +60,7 @@ class StepProfiler:
         self._heap = HeapRoom(processes)
 
     def profile(self, steps: int, *, counted: bool) -> bool:
-        """Profile a round of `steps` steps; before each another step is taken without the profiler.
-
-        Returns whether no profiled step took much memory from the system. If the round is not counted, it is
-        for warming up and in no figure.
-        """
+        """Profile `steps` steps, each after one without profiler; whether none took much memory."""
         this_round, settled = _Round(), True
         for number, batch in enumerate(self._training.steps(2 * steps)):
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches

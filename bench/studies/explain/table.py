@@ -1,8 +1,4 @@
-"""Where a step's time goes: a row for each operator of each backend in each round.
-
-The seconds of a round add up to its profiled step. They are of an untimed run under a profiler, so that they
-explain timed steps and are never mixed with them.
-"""
+"""Where profiled steps' time goes: in each round a row for each operator of each backend."""
 
 from bench.results.columns import REAL, TEXT
 from bench.results.side_files import SideFile

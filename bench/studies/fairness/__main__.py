@@ -1,5 +1,4 @@
-"""`python -m bench.studies.fairness results/MACHINE/fairness`: what an uncontrolled harness would print,
-divided.
+"""`python -m bench.studies.fairness results/MACHINE/fairness`: divides what an uncontrolled harness prints.
 
 Measured by `make bench ARGS="experiment=fairness"`.
 """
@@ -24,10 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def divide_folder(folder: Path, backend: str) -> Fairness:
-    """Divide a backend's speed-up by the files of a folder.
-
-    UserError if a combination of the settings is missing.
-    """
+    """Divide a backend's speed-up by the files of a folder; UserError if a combination is missing."""
     divided = attribute_to_settings([csv_files.read(path) for path in files_of(folder)], backend)
     if divided is None:
         raise UserError(

@@ -1,8 +1,4 @@
-"""What an uncontrolled harness prints, divided into the settings that it leaves alone and the backend's own
-part.
-
-The parts are Shapley values, as in `bench.studies.attribution.division`, and multiply to the whole.
-"""
+"""Divides what an uncontrolled harness prints among settings that it leaves alone, and the backend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,23 +38,18 @@ class Fairness:
 
 
 SETTINGS = ("threads", "allocator", "blas")
-"""Settings that a harness may leave alone: `device.hold_threads`, `device.allocator`, `device.blas`."""
+"""Settings that a harness may leave alone: `device.pin_cores`, `device.allocator`, `device.blas`."""
 
 ALWAYS_DIVIDED = frozenset({"threads", "allocator"})
 """The settings of `SETTINGS` that exist on every machine. MKL has a second path on some CPUs only."""
 
 
 def attribute_to_settings(tables: Sequence[pd.DataFrame], backend: str) -> Fairness | None:
-    """Divide the speed-up of an uncontrolled comparison among the settings that vary and the backend itself.
+    """Divide a backend's speed-up in an uncontrolled comparison among the settings that vary and itself.
 
-    Args:
-        tables: comparisons of the same workload and hardware, one for every combination of `SETTINGS`, or of
-            `ALWAYS_DIVIDED` if blas is the same in all; of the same combination the latest counts.
-        backend: whose speed-up over the reference is divided.
-
-    Returns:
-        None unless every combination was measured, all on the same machine with the same packages, and the
-        backend has a speed-up in each.
+    `tables` are comparisons of the same workload, one for every combination of `SETTINGS`, or of
+    `ALWAYS_DIVIDED` if blas is the same in all; of the same combination the latest counts. None unless every
+    combination was measured, on the same machine with the same packages, and has a speed-up.
     """
     environments = [latest_environment(rows) for rows in tables]
     if len({(machine_key(each), str(each.get("packages"))) for each in environments}) > 1:

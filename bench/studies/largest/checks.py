@@ -8,11 +8,11 @@ def check(config: Config) -> None:
     """Look at the device's memory."""
     if config.measure.batch != "max":
         return
-    if config.device.type == "cuda" and config.measure.resident == "all":
+    if config.device.type == "cuda" and config.measure.schedule == "interleaved":
         raise UserError(
-            "measure.resident=all cannot be combined with measure.batch=max on GPUs, where each backend "
-            "takes all memory",
-            "choose measure.resident=one",
+            "measure.schedule=interleaved cannot be combined with measure.batch=max on GPUs, "
+            "where each backend takes all memory",
+            "choose measure.schedule=sequential",
         )
     if config.device.type == "cpu" and config.device.memory_limit_gib is None:
         raise UserError(

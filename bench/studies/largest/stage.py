@@ -53,28 +53,21 @@ class SearchResult:
         if gap is None:
             return f"largest micro-batch at least {self.micro_batch} (tried {tried}: everything fitted)"
         ended_early = gap > search_resolution(self.micro_batch)
-        end = f", to within {gap}: measure.most_trials ended the search" if ended_early else ""
+        end = f", to within {gap}: measure.max_trials ended the search" if ended_early else ""
         return f"largest micro-batch {self.micro_batch} (tried {tried}{end})"
 
 
-def find_largest(attempt: Callable[[int], BatchTrial], *, start: int, most_trials: int) -> SearchResult:
-    """Find the largest micro-batch that fits, in at most `most_trials` trials.
+def find_largest(attempt: Callable[[int], BatchTrial], *, start: int, max_trials: int) -> SearchResult:
+    """Find the largest micro-batch that fits, in at most `max_trials` trials.
 
     Doubles from `start` until one does not fit, or halves until one does, then bisects. No size is tried
-    twice. The trials may be used up before `search_resolution` is reached; `SearchResult` says so.
-
-    Args:
-        attempt: tries a micro-batch; what it raises ends the search.
-        start: where it begins, at least 1.
-        most_trials: at least 1.
-
-    Raises:
-        LaunchFailed: status `oom`, if nothing that was tried fits.
+    twice. `SearchResult` says whether the trials were used up before `search_resolution` was reached.
+    LaunchFailed `oom` if nothing that was tried fits; what `attempt` raises ends the search.
     """
     trials: list[BatchTrial] = []
     fitted, too_large = 0, 0  # 0: none so far
     size = start
-    while len(trials) < most_trials:
+    while len(trials) < max_trials:
         trial = attempt(size)
         trials.append(trial)
         if trial.fits:
@@ -100,10 +93,8 @@ def find_largest(attempt: Callable[[int], BatchTrial], *, start: int, most_trial
 def confirm(attempt: Callable[[int], BatchTrial], result: SearchResult) -> SearchResult:
     """Try the size that a search has found again; while it fails, take the next smaller one.
 
-    Where everything had fitted the size is not at the edge, and stays.
-
-    Raises:
-        LaunchFailed: status `oom`, if not even a micro-batch of 1 fits again.
+    Where everything had fitted the size is not at the edge, and stays. LaunchFailed `oom` if not even a
+    micro-batch of 1 fits again.
     """
     if result.gap is None:
         return result
@@ -175,12 +166,7 @@ class Search(Stage):
         return [name for name in names if name not in self.shared.starter.micro_batches]
 
     def _search(self, name: str, groups: RunningGroups) -> SearchResult:
-        """Find one backend's largest micro-batch.
-
-        Raises:
-            LaunchFailed: nothing fits, a trial failed for any other reason than memory, or the reference's
-                search failed.
-        """
+        """Find a backend's largest micro-batch; LaunchFailed if it, or the reference, has none."""
         reference = self.shared.plan.reference
         if name != reference and reference not in self.shared.starter.micro_batches:
             raise LaunchFailed("skipped", f"{IN_THE_SEARCH}the reference backend {reference} failed")
@@ -193,7 +179,7 @@ class Search(Stage):
             result = find_largest(
                 attempt,
                 start=self.shared.plan.config.micro_batch,
-                most_trials=self.shared.measure.most_trials,
+                max_trials=self.shared.measure.max_trials,
             )
             result = confirm(attempt, result)
         except LaunchFailed as failure:
@@ -206,11 +192,8 @@ class Search(Stage):
     def _try(self, name: str, number: int, micro_batch: int, groups: RunningGroups) -> BatchTrial:
         """Does this micro-batch fit? A fresh group of this backend alone rehearses a launch.
 
-        It has less memory than a launch, since at the edge heaps differ from process to process.
-        `_step_down` does the rest.
-
-        Raises:
-            LaunchFailed: for another reason than memory, which does not answer the question.
+        It has less memory than a launch, since at the edge heaps differ from process to process; `_step_down`
+        does the rest. LaunchFailed for another reason than memory, which does not answer the question.
         """
         starter = self.shared.starter
         like_the_first = starter.spec(name, timed(1))  # with dropout as published

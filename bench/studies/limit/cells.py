@@ -51,10 +51,7 @@ def _rates_of_shapes(library: TimedLibrary) -> dict[Shape, float]:
 
 
 def _rate_of_workload(roofline: Roofline, library: TimedLibrary) -> float | None:
-    """FLOP/s at which the workload's products would be done, one shape after the other.
-
-    None if the workload's shapes are unknown, or one of them could not be timed.
-    """
+    """FLOP/s of the workload's products, one shape after the other; None if a shape is unknown or untimed."""
     rates = _rates_of_shapes(library)
     if not roofline.products or any(product.shape not in rates for product in roofline.products):
         return None

@@ -86,10 +86,7 @@ def count(model: torch.nn.Module, batch: Batch) -> "Count":
 
 
 class Count(TorchDispatchMode):
-    """Counts matrix products by shape beside FlopCounterMode, with its formulas.
-
-    A multiplication and an addition are two FLOPs.
-    """
+    """Counts FLOPs (multiplications and additions) of matrix products by shape, as FlopCounterMode does."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -20,10 +20,7 @@ class ProductRates:
 
 
 def rates_by_stack(rows: pd.DataFrame) -> list[ProductRates]:
-    """The rates that valid rows of the reference's precision hold, the reference's stack first.
-
-    A run that resumes an earlier one measures the rates again: the result is the median of a stack's rows.
-    """
+    """Medians of what valid rows of the reference's precision hold, the reference's stack first."""
     cells = at_reference_precision(ColumnArrays(rows))
     valid = cells.where(cells["status"] == "ok")
     stacks = sorted(

@@ -25,11 +25,7 @@ class RooflineFinder(Stage):
         shared.when_trained.append(self.find)
 
     def find(self, groups: RunningGroups, built: Mapping[str, Sequence[Built]]) -> None:
-        """Ask the needed groups, one after the other, while the others sleep.
-
-        If not all groups live at the same time, the reference's comes first, since its answer says
-        which shapes to multiply.
-        """
+        """Ask the needed groups one by one, the reference's first: its answer has the shapes to multiply."""
         reference = self.shared.plan.reference
         for name in groups:
             groups[name].pause()

@@ -10,8 +10,7 @@ from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
 from bench.report.figures.style import bar_entry, interval_entry
 from bench.report.words.formatting import TIMES, ratio_and_interval
-from bench.studies.machines.pages import title_of
-from bench.studies.machines.spread import compare_backends
+from bench.studies.machines.pages import compare_backends, title_of
 
 
 def draw_machines(groups: Sequence[SameComparison], hosts: HostSpread, path: Path) -> list[Picture]:

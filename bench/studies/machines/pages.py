@@ -1,7 +1,11 @@
 """reports/machines.md: comparisons that several machines made; the page over all machines has its figure."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from bench.analysis.comparison_results import ComparisonResults
 from bench.compare.kinds import (
@@ -16,27 +20,65 @@ from bench.report.content.blocks import (
     Block,
     Heading,
     Paragraph,
-    Small,
     Table,
     Text,
     table_of_texts,
 )
 from bench.report.content.study_pages import ByMachine, StudyPage, WrittenPage
 from bench.report.render.markdown import render_markdown
-from bench.report.words.formatting import MISSING, number, ratio
+from bench.report.words.formatting import number
 from bench.report.words.titles import make_title
 from bench.results.atomic import write_atomically
+from bench.statistics.intervals import Speedup, from_logs, squared_standard_error, t_quantile
 from bench.statistics.table_values import model_label
 from bench.studies.limit.rates import GIGA, rates_by_stack
-from bench.studies.machines.spread import BackendOnMachines, compare_backends
 
 PRODUCTS = "GFLOP/s: PyTorch, ONNX Runtime"
 
 EXPLANATION = (
     "In brackets the 95 % interval: in a machine's row over its own launches, which says nothing of other "
-    "machines; in the mean of a kind's hosts over hosts; in the mean of kinds over kinds, by a "
-    "random-effects model."
+    "machines; in the mean of a kind's hosts over hosts."
 )
+
+
+SMALLEST_VARIANCE = 1e-12
+"""Least squared standard error of a mean of logarithms: launches that agree to more digits than a clock has
+would outweigh all others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendOnMachines:
+    """A backend's speed-up over another on each machine."""
+
+    backend: str
+    base: str
+    speedups: Mapping[str, Speedup]
+    kinds: Mapping[str, Speedup]  # by the first of a kind's machines, the mean of those with several launches
+
+
+def compare_backends(same: SameComparison, hosts: HostSpread) -> list[BackendOnMachines]:
+    """Each backend that at least two machines have measured."""
+    return [_compare_backend(same, backend, hosts) for backend in same.launches]
+
+
+def _compare_backend(same: SameComparison, backend: str, hosts: HostSpread) -> BackendOnMachines:
+    base = next(iter(same.machines.values())).reference
+    measured = same.launches[backend]
+    speedups = {name: same.machines[name].speedup_between(backend, base) for name in measured}
+    several = {name: launches for name, launches in measured.items() if len(launches) > 1}
+    kinds: dict[str, Speedup] = {}
+    for names in group_by_kind({name: same.machines[name] for name in several}):
+        squared = [squared_standard_error(several[name]) + hosts.deviation**2 for name in names]
+        weights = 1 / np.maximum(squared, SMALLEST_VARIANCE)
+        mean = float(np.average([several[name].mean() for name in names], weights=weights))
+        half = t_quantile(hosts.freedom) / math.sqrt(weights.sum())
+        kinds[names[0]] = from_logs(mean, half, launches=len(names), rounds=0)
+    return BackendOnMachines(
+        backend=backend,
+        base=base,
+        speedups={name: speedup for name, speedup in speedups.items() if speedup},
+        kinds=kinds,
+    )
 
 
 def machines_page(groups: Sequence[SameComparison], hosts: HostSpread) -> list[Block]:
@@ -56,7 +98,7 @@ def title_of(same: SameComparison) -> str:
 
 
 def machines_table(same: SameComparison, hosts: HostSpread) -> Table:
-    """A row for each machine and the mean of a kind's hosts; then the mean of kinds."""
+    """A row for each machine, and the mean of a kind's hosts."""
     backends = compare_backends(same, hosts)
     headers = ["machine", PRODUCTS, *(f"{backend.backend} over {backend.base}" for backend in backends)]
     rows: list[list[Text]] = []
@@ -67,8 +109,6 @@ def machines_table(same: SameComparison, hosts: HostSpread) -> Table:
         if len(names) > 1:
             means = [next(filter(None, map(backend.kinds.get, names)), None) for backend in backends]
             rows.append([f"mean of these {len(names)} hosts", "", *map(ratio_above_interval, means)])
-    if any(backend.spread for backend in backends):
-        rows.append(["mean of kinds", "", *map(_mean, backends)])
     return table_of_texts(headers, rows, text_columns=headers[:2])
 
 
@@ -77,11 +117,6 @@ def _products(results: ComparisonResults) -> str:
     rates = next(iter(rates_by_stack(results.rows)), None)
     known = [rates.torch, rates.onnxruntime] if rates else []
     return ", ".join(number(rate and rate / GIGA, 3) for rate in known)
-
-
-def _mean(backend: BackendOnMachines) -> Text:
-    spread = backend.spread
-    return [ratio(spread.mean), Small(f"[{spread.low:.3f}, {spread.high:.3f}]")] if spread else MISSING
 
 
 def _write(by_machine: ByMachine, out_dir: Path) -> WrittenPage:

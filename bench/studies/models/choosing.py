@@ -15,11 +15,7 @@ from bench.results.machines import list_machines
 def read_results(given: Iterable[Path]) -> tuple[Sequence[ReportedComparison], Sequence[str]]:
     """Read files, those right inside folders, and those of machines whose speed-ups are results; none twice.
 
-    Returns:
-        The comparisons, and a sentence for each file that could not be read.
-
-    Raises:
-        UserError: a folder holds no results file, or no file could be read.
+    Also a sentence for each file that could not be read; UserError if there is no other.
     """
     paths = [path for place in given for path in (_files_in(place) if place.is_dir() else [place])]
     collection = collect({path.resolve(): path for path in paths}.values())
@@ -52,10 +48,7 @@ def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[Repor
 
 
 def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
-    """The backends to show: those that are wanted, or the usual ones that at least one comparison tried.
-
-    UserError if a wanted one is in no comparison, or there is no backend but references.
-    """
+    """The wanted backends, or the usual ones that were tried; UserError if one, or any at all, is missing."""
     there = {other.backend for comparison in comparisons for other in comparison.others}
     references = {comparison.reference for comparison in comparisons}
     for name in wanted:
@@ -72,10 +65,7 @@ def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[
 def choose_models(
     comparisons: Sequence[ReportedComparison], wanted: Sequence[str]
 ) -> list[ReportedComparison]:
-    """The comparisons of these models, in the order of the files; all without any.
-
-    UserError if a wanted model is in no comparison.
-    """
+    """The comparisons of these models, or all if none is wanted; UserError if one is in no comparison."""
     there = sorted({comparison.model for comparison in comparisons})
     if unknown := [name for name in wanted if name not in there]:
         raise UserError(f"no comparison is of the model {unknown[0]}", f"choose of {', '.join(there)}")
@@ -85,13 +75,7 @@ def choose_models(
 def showable(
     comparisons: Sequence[ReportedComparison], *, as_speedup: bool
 ) -> tuple[list[ReportedComparison], list[str]]:
-    """The comparisons whose numbers are results, and a sentence for each of the others.
-
-    Without speeds, comparisons at largest batches are left out: less memory means nothing there.
-
-    Raises:
-        UserError: no comparison is left.
-    """
+    """The comparisons whose numbers are results, and a sentence for each other; UserError if none is left."""
     kept, left_out = [], []
     for comparison in comparisons:
         if comparison.uncontrolled:

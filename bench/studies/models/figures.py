@@ -19,7 +19,6 @@ from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import count_launches
 from bench.studies.models.choosing import choose_backends, panels_of, showable
 from bench.studies.models.trade_off import CAPTION, choose, draw_trade_off
-from bench.study import find_chart
 
 KINDS = {"speedup": "Training speed, model by model", "memory": "Peak memory, model by model"}
 """What a report shows of many models."""
@@ -54,19 +53,7 @@ def model_chart(
     backends: Sequence[str] = (),
     width: float = WIDTH,
 ) -> tuple[RowChart, list[str]]:
-    """The chart of these comparisons, and a sentence for each of them that cannot be shown.
-
-    Args:
-        comparisons: a model each; different machines get separate panels.
-        of: of `KINDS`, or a study's figure.
-        backends: whose bars; the usual ones without any.
-        width: in inches, of the drawing.
-
-    Raises:
-        UserError: nothing can be shown, or a backend is unknown.
-    """
-    if of not in KINDS:
-        return _study_chart(of, comparisons, backends)
+    """The chart `of` one of `KINDS`, and a sentence for each comparison left out; UserError if all are."""
     chosen, left_out = showable(comparisons, as_speedup=of == "speedup")
     names = choose_backends(chosen, backends)
     looks = style.looks(names)
@@ -97,18 +84,6 @@ def model_chart(
         bar=0.1,
     )
     return chart, left_out
-
-
-def _study_chart(
-    figure: str, comparisons: Sequence[ReportedComparison], backends: Sequence[str]
-) -> tuple[RowChart, list[str]]:
-    chart = find_chart(figure)
-    if not any(map(chart.can_show, comparisons)):
-        raise UserError(chart.MISSING, chart.REMEDY)
-    chosen, left_out = showable(comparisons, as_speedup=False)
-    known = [one for one in chosen if chart.can_show(one)]
-    left_out += [f"{one.stem} is left out: {chart.LEFT_OUT}" for one in chosen if one not in known]
-    return chart.make_chart(panels_of(known), backends and choose_backends(known, backends)), left_out
 
 
 def planned_figures(families: Sequence[Sequence[ReportedComparison]], folder: Path) -> list[Planned]:

@@ -74,7 +74,7 @@ def _predict(settings: Sequence[str], out: Path | None) -> int:
         write_atomically(page, render_markdown(blocks))
     console = Console(width=WIDTH)
     with console.capture() as shown:
-        console.print(render_table("", shown_table(prediction)))
+        console.print(render_table(shown_table(prediction)))
     print_closing(
         f"predicted, not measured: {answer_in_words(prediction)} Checked: {bytes_in_words(checked)}.",
         table=shown.get(),

@@ -1,7 +1,4 @@
-"""Bytes that a rank sends in a step: what the rules say beside what was counted here.
-
-`python -m bench.studies.sweeps scale` counts them, at torch's dispatcher, where every collective passes.
-"""
+"""Bytes that a rank sends in a step: the rules' beside those that were counted here."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,10 +37,7 @@ class CheckedBytes:
 
 
 def check_bytes(results: Path) -> list[CheckedBytes]:
-    """Compare everything that was counted on any machine; what two comparisons counted is one point.
-
-    UserError if a file is damaged, or a model's shapes cannot be found.
-    """
+    """Compare all counts of all machines, each once; UserError if a file is damaged or a shape unknown."""
     facts: dict[tuple[str, ...], ModelFacts] = {}
     checked: dict[tuple[object, ...], CheckedBytes] = {}
     for folder in list_study(results, STUDY):

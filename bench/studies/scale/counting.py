@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.launch.spec import WorkerSpec
-from bench.studies.scale.model_facts import ModelFacts, ReadyGradients
+from bench.studies.scale.model_facts import ModelFacts
 from bench.worker.sharding import trained
 from bench.worker.workload import feeds, precision
 from bench.worker.workload import model as models
@@ -63,7 +63,6 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
             attention=spec.attention,
             dropout=spec.dropout,
             checkpointing=spec.checkpointing,
-            backend=spec.backend,
         )
     model.train(training)
     (batch, *_), *_ = feeds.make(spec, model, rank=0, world_size=1, pinned=False).steps(1)
@@ -105,8 +104,7 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
         activation_bytes=saved.total,
         layer_activation_bytes=in_layers,
         ready=tuple(
-            ReadyGradients(elements=elements, share=(flops - forward) / backward if backward else 1.0)
-            for elements, flops in ready
+            (elements, (flops - forward) / backward if backward else 1.0) for elements, flops in ready
         ),
     )
 

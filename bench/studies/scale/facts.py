@@ -17,21 +17,19 @@ from bench.studies.scale.model_facts import ModelFacts
 COUNTER = "bench.studies.scale.counting"
 
 
-def facts_of(overrides: Sequence[str], *, micro_batch: int | None = None) -> tuple[Config, ModelFacts]:
+def facts_of(overrides: Sequence[str]) -> tuple[Config, ModelFacts]:
     """The configuration of a command line, and the facts of its model as plain PyTorch trains it.
 
-    Device and backends are chosen here, since shapes are the same on all; `micro_batch` replaces the
-    configured one.
-
-    UserError if the command line is wrong, or the model cannot be built.
+    Device and backends are chosen here, since shapes are the same on all. UserError if the command line is
+    wrong, or the model cannot be built.
     """
     of_shapes = ["device=cpu", "device.world_size=1", "device.threads=1", "backend=[pytorch]"]
-    config = compose([*overrides, *of_shapes, *([f"micro_batch={micro_batch}"] if micro_batch else [])])
+    config = compose([*overrides, *of_shapes])
     plan = resolve(config, "facts", gpus=[], cores=[(0,)])
     (backend,) = plan.backends.values()
     spec = backend.spec
     if spec.precision.name == "fp16":  # as large; some models check fp16 activations for overflows
-        spec = dataclasses.replace(spec, precision=Precision.named("bf16"))
+        spec = dataclasses.replace(spec, precision=Precision(name="bf16"))
     counted = subprocess.run(
         [backend.installed.interpreter, "-m", COUNTER],
         input=msgspec.json.encode(spec),

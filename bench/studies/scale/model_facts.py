@@ -4,14 +4,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadyGradients:
-    """How far a backward pass has come when the gradients of this number of elements are ready."""
-
-    elements: int  # of all gradients that are ready by then
-    share: float  # of the backward pass's FLOPs that are done
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelFacts:
     """Facts of one micro-batch on one rank from a model's shapes alone: counted, not measured."""
 
@@ -23,7 +15,8 @@ class ModelFacts:
     backward_flops: int  # of the same
     activation_bytes: int  # of everything that the forward pass keeps for the backward pass
     layer_activation_bytes: int  # of it, what the repeated layers keep
-    ready: tuple[ReadyGradients, ...]  # in the order in which gradients become ready
+    # elements of the gradients that are ready, and by then the share of the backward pass's FLOPs
+    ready: tuple[tuple[int, float], ...]
 
     @property
     def trainable(self) -> int:

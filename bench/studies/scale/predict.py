@@ -1,23 +1,19 @@
-"""One prediction: a model on a topology under each sharding, on 1 to 1,024 ranks.
-
-Every rank trains as many samples however many ranks there are (weak scaling).
-"""
+"""Predicts a model on a topology under each sharding, where every rank trains as much as one alone."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from bench.config.choices import DIVIDED, SIXTEEN_BITS
+from bench.config.choices import DEEPSPEED, DIVIDED, SIXTEEN_BITS
 from bench.config.schema import Config
 from bench.errors import UserError
+from bench.results import prediction
 from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
 from bench.studies.scale.estimates import Dice, Draws, Estimate, estimates_of
-from bench.studies.scale.memory import predict_memory
 from bench.studies.scale.model_facts import ModelFacts
-from bench.studies.scale.network import LinkedNodes
 from bench.studies.scale.steps import Parts, predict_step
-from bench.studies.scale.topology import DeviceKind, Topology
-from bench.studies.scale.traffic import traffic_of
+from bench.studies.scale.topology import DeviceKind, LinkedNodes, Topology
+from bench.studies.scale.traffic import DEEPSPEED_BUCKET, MAX_LIVE, traffic_of
 
 BASE = "ddp"  # the sharding that others are compared with
 SHARDINGS = (BASE, "zero1", "zero2", "zero3", "fsdp2")  # what is predicted: libraries' own shardings
@@ -121,13 +117,45 @@ def _memory_bytes(sharding: str, config: Config, facts: ModelFacts, ranks: int) 
     return memory
 
 
-def _parts(facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *, grad_accum: int) -> Parts:
-    """The parts of a step of `grad_accum` micro-batches on one device of a kind.
+def predict_memory(
+    sharding: str, *, parameters: int, trainable: int, ranks: int, on_cuda: bool, optimizer: str = "adamw"
+) -> float:
+    """Bytes of weights, gradients, the optimizer's states, and of what they are copied to to be sent."""
+    states = prediction.predict(
+        parameters=parameters,
+        trainable=trainable,
+        optimizer=optimizer,
+        sharding=sharding,
+        world_size=ranks,
+        device="cuda" if on_cuda else "cpu",
+    )
+    buckets = bucket_bytes(sharding, parameters=parameters, trainable=trainable, ranks=ranks, on_cuda=on_cuda)
+    return states.weights + states.gradients + states.optimizer + buckets
 
-    `dice` draws what is not known exactly.
 
-    UserError if it is another precision than 16 bits, or one that the device does not have.
+def bucket_bytes(sharding: str, *, parameters: int, trainable: int, ranks: int, on_cuda: bool) -> float:
+    """Memory of buffers for sending and receiving.
+
+    DDP keeps every gradient a second time, in its buckets (without gradient_as_bucket_view, its default).
+    DeepSpeed keeps a bucket, two of them where it sends one while it fills the other, and this rank's part
+    of the averaged gradients. Its stage 3 fills one bucket and puts its tensors in another order in a second
+    (reduce_scatter_coalesced), which gloo copies once more, and keeps weights gathered, up to
+    stage3_max_live_parameters. FSDP2 keeps a layer, which is small beside the rest and left out.
     """
+    if sharding in DEEPSPEED:
+        bucket = min(DEEPSPEED_BUCKET, trainable)
+        part = trainable / ranks
+        if DIVIDED[sharding][-1] == "weights":
+            gathered = min(MAX_LIVE, parameters) if ranks > 1 else 0
+            return FP32_BYTES * ((2 if on_cuda else 3) * bucket + part + gathered)
+        return FP32_BYTES * ((2 if on_cuda else 1) * bucket + part)
+    if sharding in ("ddp", "zero_redundancy") and ranks > 1:
+        return FP32_BYTES * trainable
+    return 0.0
+
+
+def _parts(facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *, grad_accum: int) -> Parts:
+    """The parts of a step on a device, drawn with `dice`; UserError if its rate is not known."""
     known = precisions_of(device)
     if precision not in known:
         raise UserError(
@@ -155,6 +183,5 @@ def precisions_of(device: DeviceKind) -> list[str]:
 
 def _ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:
     """Shares of all gradients, and of the backward pass's FLOPs that are done when these are ready."""
-    elements = np.array([0, *(point.elements for point in facts.ready)], dtype=float) / facts.trainable
-    shares = np.array([0, *(point.share for point in facts.ready)], dtype=float)
-    return elements, np.minimum(shares, 1.0)
+    elements, shares = np.array([(0, 0), *facts.ready], dtype=float).T
+    return elements / facts.trainable, np.minimum(shares, 1.0)

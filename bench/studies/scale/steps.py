@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.statistics.intervals import Floats
 from bench.studies.scale.estimates import Draws
-from bench.studies.scale.network import LinkedNodes
+from bench.studies.scale.topology import LinkedNodes
 from bench.studies.scale.traffic import AFTER_BACKWARD, AFTER_UPDATE, BACKWARD, FORWARD, Traffic
 
 Call = tuple[float, Floats]  # the share of a pass at which a collective is sent or needed, and its seconds
@@ -25,20 +25,15 @@ gradients are sent, a layer begins and the next layer's weights are asked for.""
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What a rank computes in a step; seconds of shape (draws, 1).
-
-    Attributes:
-        elements_ready, share_ready: shares of all gradients that are ready, and the shares of the backward
-            pass at which they are; both rise from 0 to 1.
-    """
+    """What a rank computes in a step; seconds of shape (draws, 1)."""
 
     forward: Draws  # of one micro-batch
     backward: Draws  # of one micro-batch
     update: Draws  # of all parameters by one rank
     copies: Draws  # of all gradients into what is sent, and back
     grad_accum: int  # micro-batches of a step
-    elements_ready: Floats
-    share_ready: Floats
+    elements_ready: Floats  # shares of all gradients that are ready, rising from 0 to 1
+    share_ready: Floats  # the shares of the backward pass at which they are
 
 
 @dataclass(frozen=True, kw_only=True)

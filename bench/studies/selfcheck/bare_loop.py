@@ -1,8 +1,7 @@
 """A training loop as anybody would write it, for `make overhead`. Imports nothing of the harness.
 
-torchrun --standalone --nproc-per-node=2 bare_loop.py JOB.json FOLDER. Each rank reads numbers of steps from
-FOLDER/ask-RANK, trains that many on the batches of FOLDER/batches-RANK.npz, in turn, and writes the seconds
-to FOLDER/answer-RANK.
+bare_loop.py FOLDER, with FOLDER/job.json, once for each RANK of WORLD_SIZE. A rank reads numbers of steps,
+trains that many on the batches of FOLDER/batches-RANK.npz, in turn, and prints the seconds.
 """
 
 import itertools
@@ -11,9 +10,11 @@ import os
 import sys
 import time
 
-rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
-job = json.loads(open(sys.argv[1]).read())
-os.sched_setaffinity(0, job["cores"][local_rank])
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # what libraries print is no answer
+folder, rank, ranks = sys.argv[1], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+job = json.loads(open(f"{folder}/job.json").read())
+os.sched_setaffinity(0, job["cores"][rank])
 
 import numpy as np
 import torch
@@ -23,32 +24,32 @@ import transformers
 torch.set_num_threads(job["threads"])
 torch.manual_seed(job["seed"])
 cuda = job["device"] == "cuda"
-device = torch.device("cuda", local_rank) if cuda else torch.device("cpu")
+device = torch.device("cuda", rank) if cuda else torch.device("cpu")
 if cuda:
     torch.cuda.set_device(device)
-dist.init_process_group("nccl" if cuda else "gloo")
+backend = "nccl" if cuda else "gloo"
+dist.init_process_group(backend, f"file://{folder}/store", world_size=ranks, rank=rank)
 settings = transformers.AutoConfig.for_model(job["architecture"], **job["config"])
 settings.use_cache = False
 head = getattr(transformers, job["head"])
 model = head.from_config(settings, attn_implementation=job["attention"]).to(device).train()
-if dist.get_world_size() > 1:
+if ranks > 1:
     model = torch.nn.parallel.DistributedDataParallel(
-        model, [local_rank] if cuda else None, broadcast_buffers=False
+        model, [rank] if cuda else None, broadcast_buffers=False
     )
 optimizer = torch.optim.AdamW(model.parameters(), lr=job["lr"], weight_decay=job["weight_decay"])
-arrays = np.load(f"{sys.argv[2]}/batches-{rank}.npz")
+arrays = np.load(f"{folder}/batches-{rank}.npz")
 stacked = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
 batches = itertools.cycle([dict(zip(stacked, batch)) for batch in zip(*stacked.values())])
 
-with open(f"{sys.argv[2]}/ask-{rank}") as asked, open(f"{sys.argv[2]}/answer-{rank}", "w") as answers:
-    print(os.getpid(), file=answers, flush=True)
-    for line in asked:
-        dist.barrier()
-        start = time.perf_counter()
-        for _ in range(int(line)):
-            model(**{name: value.to(device) for name, value in next(batches).items()}).loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        if cuda:
-            torch.cuda.synchronize()
-        print(time.perf_counter() - start, file=answers, flush=True)
+print("built", file=answers, flush=True)
+for line in sys.stdin:
+    dist.barrier()
+    start = time.perf_counter()
+    for _ in range(int(line)):
+        model(**{name: value.to(device) for name, value in next(batches).items()}).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    if cuda:
+        torch.cuda.synchronize()
+    print(time.perf_counter() - start, file=answers, flush=True)

@@ -2,10 +2,10 @@
 
 import json
 import os
-import selectors
+import select
 import signal
+import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from bench.config import sizes
-from bench.config.identity import environment_settings
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
-from bench.launch.agents import Agent
+from bench.launch.lifeline import AGENT_VARIABLE
 from bench.machine.variables import worker_variables
+from bench.measure.plan.resolve import environment_settings
 from bench.worker.workload import tasks  # without a framework: names, and batches from numpy's generator
 from bench.worker.workload.synthetic import synthetic
 
@@ -29,104 +29,72 @@ SCRIPT = Path(__file__).with_name("bare_loop.py")
 class BareLoop:
     """The ranks of bare_loop.py, which train a block when they are asked to, each on its cores.
 
-    They read how many steps from a pipe and answer over another with the seconds; between blocks they are
-    stopped. Pipes, batches and the log lie in `folder`, which is empty before. LaunchFailed if they fail or
-    take longer than measure.timeout_s.
+    Between blocks they are stopped. Batches and the log lie in `folder`, which is empty before. LaunchFailed
+    if they fail or take longer than measure.timeout_s.
     """
 
     def __init__(self, config: Config, cores: Sequence[Sequence[int]], folder: Path) -> None:
-        self.world_size = config.device.world_size
         self.timeout_s = config.measure.timeout_s
-        self.folder = folder
-        self.pids: list[int] = []
-        job = folder / "job.json"
-        job.write_text(
-            json.dumps(
-                {
-                    "attention": config.attention,
-                    "seed": config.seed,
-                    "architecture": config.model.architecture,
-                    "config": sizes.resize(config.model.config, config.model.size),
-                    "lr": config.adam.lr,
-                    "weight_decay": config.adam.weight_decay,
-                    "head": tasks.make(config.model.task).head,
-                    "device": config.device.type,
-                    "threads": config.device.threads,
-                    "cores": [list(share) for share in cores],
-                }
-            ),
-            encoding="utf-8",
-        )
-        for rank in range(self.world_size):
-            np.savez(folder / f"batches-{rank}.npz", **_batches_of(config, rank))
-            os.mkfifo(folder / f"ask-{rank}")
-            os.mkfifo(folder / f"answer-{rank}")
-        # Both ends stay open here, so that neither opening nor writing waits for a loop that has died.
-        self.asks, self.answers = (
-            [os.open(folder / f"{end}-{rank}", os.O_RDWR) for rank in range(self.world_size)]
-            for end in ("ask", "answer")
-        )
+        self.log = folder / "log.txt"
+        job = {
+            "attention": config.attention,
+            "seed": config.seed,
+            "architecture": config.model.architecture,
+            "config": sizes.resize(config.model.config, config.model.size),
+            "lr": config.adam.lr,
+            "weight_decay": config.adam.weight_decay,
+            "head": tasks.make(config.model.task).head,
+            "device": config.device.type,
+            "threads": config.device.threads,
+            "cores": [list(share) for share in cores],
+        }
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        ranks = config.device.world_size
         variables = worker_variables(os.environ, **environment_settings(config))
-        with (folder / "log.txt").open("wb") as log:
-            self.agent = Agent(
-                sys.executable,
-                [
-                    *("--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={self.world_size}"),
-                    "--monitor-interval=2",
-                    *("-m", "bench.launch.lifeline", str(SCRIPT), str(job), str(folder)),
-                ],
-                variables=variables,
-                log=log,
-            )
+        variables |= {"WORLD_SIZE": str(ranks), AGENT_VARIABLE: str(os.getpid())}
+        self.ranks: list[Any] = []  # of subprocess.Popen
+        with self.log.open("wb") as log:
+            for rank in range(ranks):
+                np.savez(folder / f"batches-{rank}.npz", **_batches_of(config, rank))
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "bench.studies.selfcheck.script", str(SCRIPT), str(folder)],
+                    env={**variables, "RANK": str(rank)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
+                )
+                self.ranks.append(process)
 
     def __enter__(self) -> "BareLoop":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._signal(signal.SIGKILL)
-        self.agent.terminate()
-        self.agent.wait()
-        for end in (*self.asks, *self.answers):
-            os.close(end)
-        self.asks, self.answers, self.pids = [], [], []
-
-    def wait_until_built(self) -> None:
-        """Wait until every rank has built its model."""
-        self.pids = [int(line) for line in self._read_lines()]
+        for process in self.ranks:
+            process.kill()
+            process.communicate()
 
     def train_block(self, steps: int) -> float:
-        """Train `steps` steps on every rank; the seconds of the slowest.
-
-        Until the next block the ranks are stopped, so that they take no time from the other side.
-        """
-        self._signal(signal.SIGCONT)
-        for ask in self.asks:
-            os.write(ask, f"{steps}\n".encode())
-        seconds = max(float(line) for line in self._read_lines())
-        self._signal(signal.SIGSTOP)
+        """Train on every rank, then stop them for the other side's sake; seconds of the slowest."""
+        for process in self.ranks:
+            process.send_signal(signal.SIGCONT)
+            with suppress(BrokenPipeError):  # a rank that has died answers nothing
+                os.write(process.stdin.fileno(), f"{steps}\n".encode())
+        seconds = max(map(float, self.read_lines()))
+        for process in self.ranks:
+            process.send_signal(signal.SIGSTOP)
         return seconds
 
-    def _read_lines(self) -> list[str]:
-        """One line from every rank."""
-        texts = dict.fromkeys(self.answers, b"")
-        deadline = time.monotonic() + self.timeout_s
-        with selectors.DefaultSelector() as selector:
-            for end in self.answers:
-                selector.register(end, selectors.EVENT_READ)
-            while selector.get_map():
-                for key, _ in selector.select(5):
-                    texts[key.fd] += os.read(key.fd, 4096)
-                    if texts[key.fd].endswith(b"\n"):
-                        selector.unregister(key.fd)
-                if self.agent.poll() is not None or time.monotonic() > deadline:
-                    log = (self.folder / "log.txt").read_text(errors="replace")
-                    raise LaunchFailed("crashed", f"the bare loop failed:\n{log[-3000:]}")
-        return [texts[end].decode().strip() for end in self.answers]
-
-    def _signal(self, number: signal.Signals) -> None:
-        for pid in self.pids:
-            with suppress(ProcessLookupError):
-                os.killpg(pid, number)
+    def read_lines(self) -> list[str]:
+        """One line from every rank; the first says that it has built its model."""
+        lines = []
+        for process in self.ranks:
+            there, _, _ = select.select([process.stdout], [], [], self.timeout_s)
+            lines.append(process.stdout.readline().decode() if there else "")
+            if not lines[-1]:
+                said = self.log.read_text(errors="replace")
+                raise LaunchFailed("crashed", f"the bare loop failed:\n{said[-3000:]}")
+        return lines
 
 
 def _batches_of(config: Config, rank: int) -> dict[str, Any]:

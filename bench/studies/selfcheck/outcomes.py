@@ -1,13 +1,10 @@
 """The self-test, judged: what it found in comparisons whose outcome is known, and whether it passes."""
 
-import io
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from bench.errors import UserError
 from bench.machine.identity import name_processor
 from bench.results.environment_cell import latest_environment
 from bench.statistics.summary import summarise
@@ -20,14 +17,8 @@ OF_A_COMPARISON = (
 )
 """The columns of a table of verdicts that are those of the results file."""
 
-COLUMNS = {
-    "verdicts": (
-        *("case", "number", "preset", *OF_A_COMPARISON, "cpu", "block_seconds", "invalid_blocks"),
-        *("backend", "slowed_by", "truth", "ratio", "low", "high", "verdict"),
-    ),
-    "rounds": ("case", "number", "backend", "launch", "round", "noise"),
-}
-"""The columns that are read, by the name of the table."""
+OF_A_ROUND = ("case", "number", "backend", "launch", "round", "noise")
+"""The columns of a table of rounds."""
 
 SPEEDUP = ("ratio", "low", "high", "launches", "rounds")  # what a table of verdicts holds of a speed-up
 
@@ -43,10 +34,7 @@ def split_launches(rows: pd.DataFrame, parts: int) -> list[pd.DataFrame]:
 
 
 def verdict_table(rows: pd.DataFrame, case: str, number: int, preset: str) -> pd.DataFrame:
-    """What one comparison said about each backend, beside the truth: a line per backend.
-
-    Without a speed-up the numbers are blank and the status stands in place of a verdict.
-    """
+    """What a comparison said of each backend, beside the truth; its status where it has no verdict."""
     first = rows.iloc[0]
     blocks = rows[rows["round"].notna()]
     slowed_by = rows.groupby("backend")["slowed_by"].first()
@@ -79,7 +67,7 @@ def noise_table(rows: pd.DataFrame, case: str, number: int) -> pd.DataFrame:
     both = valid[~is_base].merge(base, on=place, suffixes=("", "_of_base"))
     logs = np.log(both["samples_per_s"]) - np.log(both["samples_per_s_of_base"])
     table = both.assign(case=case, number=number, noise=logs + np.log1p(both["slowed_by"]))
-    return table[list(COLUMNS["rounds"])].sort_values("backend", kind="stable")
+    return table[list(OF_A_ROUND)].sort_values("backend", kind="stable")
 
 
 def passed(table: pd.DataFrame, planted: Iterable[float]) -> bool:
@@ -127,21 +115,3 @@ def summary_lines(verdicts: pd.DataFrame) -> list[str]:
             f"the truth lies in {count_covered(group)} of {len(group)} intervals"
         )
     return lines
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """One of the tables of the study selftest, such as `all.verdicts.csv`; the last word says which.
-
-    UserError if it is missing, breaks off, or lacks columns.
-    """
-    try:
-        content = path.read_text(encoding="utf-8")
-        table = pd.read_csv(io.StringIO(content))
-    except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors, too
-        damage = " ".join(str(error).split())
-    else:
-        missing = [column for column in COLUMNS[path.stem.rpartition(".")[2]] if column not in table]
-        if not missing and content.endswith("\n"):
-            return table
-        damage = f"it lacks {', '.join(missing)}" if missing else "its last line breaks off"
-    raise UserError(f"{path} is damaged: {damage}; restore it with `git checkout`, or `make selftest`")

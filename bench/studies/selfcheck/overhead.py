@@ -60,7 +60,7 @@ def _compare_loops(overrides: Sequence[str], out: Path | None) -> int:
     ratio = cost_of_harness(seconds)
     sides = [f"{name} {arithmetic.mean(list(seconds[name])):.4f} s per block" for name in ("harness", "bare")]
     print(f"mean of {len(seconds)} blocks of {seconds['steps'].iloc[0]} steps: {', '.join(sides)}")
-    print(describe_ratio(ratio))
+    print(f"ratio {ratio}")
     return 0 if ALLOWED[0] <= ratio.ratio <= ALLOWED[1] else 1
 
 
@@ -101,12 +101,6 @@ def cost_of_harness(seconds: pd.DataFrame) -> intervals.Speedup:
     return intervals.speedup_of_launches([np.log(launch.to_numpy(float)) for _, launch in ratios])
 
 
-def describe_ratio(ratio: intervals.Speedup) -> str:
-    """The ratio and its interval, as in `ratio 1.003 [0.995, 1.012]`."""
-    interval = "" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]"
-    return f"ratio {ratio.ratio:.3f}{interval}"
-
-
 def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
     """The seconds of every block of either side; columns: launch, round, steps, harness, bare."""
     bar = ProgressBar(console)
@@ -125,10 +119,7 @@ def _measure_blocks(config: Config, console: Console) -> pd.DataFrame:
 
 
 def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: int) -> list[dict[str, Any]]:
-    """Start both sides, alternate their blocks, and end them; a row for each round.
-
-    A block has `steps` steps; 0: their number is found in this launch.
-    """
+    """A row for each round: both sides take turns at blocks of `steps` steps (0: to be found here)."""
     measure, bar = config.measure, comparison.shared.bar
     where = f"launch {launch}/{measure.launches}"
     blocks = []
@@ -143,7 +134,7 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
             harness.pause()
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
             bare = stack.enter_context(BareLoop(config, comparison.shared.plan.cores, folder))
-            bare.wait_until_built()
+            bare.read_lines()
             for _ in range(3):
                 bare.train_block(measure.warmup_steps)
             steps = steps or comparison.shared.timer.steps_of_a_block(harness)
@@ -152,7 +143,7 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
         def under_the_harness() -> float:
             answers = harness.request(TimeBlock(steps=steps))
             harness.pause()
-            return arithmetic.block_seconds(answer.seconds for answer in answers)
+            return max(answer.seconds for answer in answers)
 
         sides: list[tuple[str, Callable[[], float]]] = [
             ("harness", under_the_harness),

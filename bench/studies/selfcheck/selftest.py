@@ -1,12 +1,13 @@
 """`make selftest`: comparisons whose outcome is known, and what the harness says of them.
 
 A/A compares the reference with itself under another name; A/B with itself, slowed by a known share of every
-step. all.verdicts.csv and all.rounds.csv in results/<machine>/selftest/ are written after every comparison.
-The next call goes on where this one was stopped, as long as the harness and the machine are the same.
+step. interleaved.verdicts.csv and interleaved.rounds.csv in results/<machine>/selftest/ are written after
+every comparison. The next call goes on where this one was stopped, as long as the harness and the machine
+are the same.
 
-`measure.resident=one` asks the same of groups that run one after the other, as on GPUs; its tables are
-one.verdicts.csv and one.rounds.csv. Starting a group takes longer than timing it there, so that ten
-comparisons are measured as one of ten times as many launches, which is then split.
+`measure.schedule=sequential` asks the same of groups that run one after the other, as on GPUs; its tables are
+sequential.verdicts.csv and sequential.rounds.csv. Starting a group takes longer than timing it there, so that
+ten comparisons are measured as one of ten times as many launches, which is then split.
 
 Exit status: 0 if all comparisons are made and the harness is right as often as it must be, 1 if not, 2 if
 the command line is wrong or a launch failed, 130 after Ctrl-C, 143 after SIGTERM.
@@ -30,19 +31,20 @@ from bench.machine import environment
 from bench.machine.hardware import default_device
 from bench.measure.comparison import measure_comparison
 from bench.measure.plan.preflight import check_and_name
+from bench.measure.plan.resolve import collect_environment
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
+from bench.results.columns import HASHES
 from bench.studies.selfcheck.outcomes import (
     noise_table,
     passed,
-    read_table,
     split_launches,
     summary_lines,
     verdict_table,
 )
 
 TABLES = ("verdicts", "rounds")
-"""The files of a `measure.resident`: all.verdicts.csv and so on, in the study's folder."""
+"""The files of a `measure.schedule`: interleaved.verdicts.csv and so on, in the study's folder."""
 
 SMALL = ("micro_batch=2", "seq_len=32")
 """For the quick comparisons on a CPU: short steps, so that 40 of them take an hour."""
@@ -71,19 +73,19 @@ BOTH = {"pytorch_again": 0.0, "pytorch_slowed": 0.05}
 """These comparisons serve both questions; a third backend costs less than a further comparison."""
 
 CASES = {
-    "all": (
+    "interleaved": (
         KnownCase(name="both", preset="quick", comparisons=10, slowed_by=BOTH),
         KnownCase(name="thorough", preset="thorough", comparisons=5, slowed_by={"pytorch_slowed": 0.02}),
         KnownCase(name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}),
     ),
-    "one": (
+    "sequential": (
         KnownCase(name="both", preset="quick", comparisons=10, slowed_by=BOTH, measured_as_one=10),
         KnownCase(
             name="same", preset="quick", comparisons=30, slowed_by={"pytorch_again": 0.0}, measured_as_one=10
         ),
     ),
 }
-"""By `measure.resident`."""
+"""By `measure.schedule`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -100,12 +102,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(overrides: Sequence[str], command: str) -> int:
     config = compose(["study=selftest", *overrides])
-    resident, folder = config.measure.resident, Path(config.results_dir)
-    paths = {name: folder / f"{resident}.{name}.csv" for name in TABLES}
-    cases = CASES[resident]
+    schedule, folder = config.measure.schedule, Path(config.results_dir)
+    paths = {name: folder / f"{schedule}.{name}.csv" for name in TABLES}
+    cases = CASES[schedule]
     lines = {case.name: _overrides_of(case, overrides) for case in cases}
     earlier = _read_earlier(paths, lines)
-    verdicts = _measure_missing(paths, folder / "runs" / resident, cases, lines, earlier)
+    verdicts = _measure_missing(paths, folder / "runs" / schedule, cases, lines, earlier)
     planted = {share for case in cases for share in case.slowed_by.values() if share}
     wanted = sum(case.comparisons for case in cases)
     made = len(_comparisons_in(verdicts))
@@ -164,10 +166,7 @@ def _measure_missing(
 
 
 def _measure_rows(line: Sequence[str], stem: str, raw: Path) -> pd.DataFrame:
-    """Measure one comparison into the folder `raw`, or what is missing of it; the rows of its results file.
-
-    UserError if a launch failed.
-    """
+    """Measure what is missing of a comparison in folder `raw`; its rows, or UserError if a launch failed."""
     config = dataclasses.replace(compose(line), results_dir=str(raw))
     check_and_name(config)
     config = dataclasses.replace(config, resume=_is_interrupted(raw / f"{stem}.csv", config))
@@ -190,7 +189,7 @@ def _is_interrupted(csv: Path, config: Config) -> bool:
 
 
 def _hash_of_this_machine(config: Config) -> str:
-    return environment.hash_environment(identity.collect_environment(config))
+    return environment.hash_environment(collect_environment(config))
 
 
 def _read_earlier(
@@ -199,7 +198,7 @@ def _read_earlier(
     """The verdicts and rounds of earlier calls: of the same harness and machine."""
     if not all(path.exists() for path in paths.values()):
         return pd.DataFrame(), pd.DataFrame()
-    verdicts, rounds = (read_table(paths[name]) for name in TABLES)
+    verdicts, rounds = (pd.read_csv(paths[name], dtype=HASHES) for name in TABLES)
     configs = {name: compose(line) for name, line in lines.items()}
     here = _hash_of_this_machine(next(iter(configs.values())))
     wanted = {name: identity.config_hash(config) for name, config in configs.items()}

@@ -1,7 +1,4 @@
-"""From a plan to its comparisons: composed, checked against this machine, and what is done of each.
-
-What its results file says is the only state of a sweep.
-"""
+"""From a plan to its comparisons, composed and checked; only its results file says what is done of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,10 +37,7 @@ class PlannedComparison:
 def plan_comparisons(
     plan: Plan, parts: Sequence[PlanPart], overrides: Sequence[str]
 ) -> list[PlannedComparison]:
-    """Compose and check every comparison of these parts, so that a mistake is known before any work.
-
-    The overrides take precedence in all comparisons; `backend=[…]` replaces the plan's backends.
-    """
+    """Compose and check all comparisons of these parts before any work; `overrides` win in each."""
     planned = [comparison for part in parts for comparison in _comparisons_of(part, plan, overrides)]
     files = [comparison.csv for comparison in planned]
     if twice := next((path for path in files if files.count(path) > 1), None):
@@ -69,10 +63,7 @@ def _comparisons_of(part: PlanPart, plan: Plan, overrides: Sequence[str]) -> Ite
 
 
 def is_complete(comparison: PlannedComparison) -> bool:
-    """Whether the results file holds every round of every backend that did not fail, from whatever machine.
-
-    Without resume=true nothing is: the comparison is measured anew.
-    """
+    """Whether resume=true keeps a file that holds every round of every backend that did not fail."""
     config = comparison.config
     if not config.resume:
         return False

@@ -16,10 +16,7 @@ MADE = "made.json"  # lies there when all images do
 
 
 def make_images(folder: Path, count: int = IMAGES) -> None:
-    """Make JPEG files, `train/` with a folder for each class, and `processor/`, which scales them.
-
-    Files that exist already are kept.
-    """
+    """Make JPEG files, `train/` with a folder per class, and `processor/`, unless they are there."""
     wanted = {"images": count, "width": WIDTH, "height": HEIGHT, "size": TRAINED_SIZE}
     finished = folder / MADE
     if finished.exists() and json.loads(finished.read_text(encoding="utf-8")) == wanted:

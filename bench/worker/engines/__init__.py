@@ -23,10 +23,9 @@ class TorchEngine(ABC):
     checkpointing: bool  # as `wrap` was asked
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
-        """The module to train; the engine keeps to `threads` CPU threads, or to its own default if None.
+        """The module to train, on `threads` CPU threads, or on the engine's own default if None.
 
-        With `checkpointing` it recomputes activations in the backward pass instead of keeping them; `model`
-        comes with transformers' gradient checkpointing switched on then.
+        With `checkpointing` the model comes with transformers' gradient checkpointing switched on.
         """
         self.model, self.threads, self.checkpointing = model, threads, checkpointing
         return model
@@ -36,10 +35,7 @@ class TorchEngine(ABC):
         return
 
     def own_profile(self) -> tuple[Sequence[dict[str, Any]], int]:
-        """Ends the engine's own profile: its events, and its beginning in nanoseconds of the machine's clock.
-
-        Empty for an engine whose kernels are in torch's.
-        """
+        """Events that torch's profile lacks, and their beginning in nanoseconds of the machine's clock."""
         return (), 0
 
     @abstractmethod

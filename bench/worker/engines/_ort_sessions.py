@@ -18,10 +18,7 @@ DEVICE_AND_ALLOCATOR = ("device_id", "gpu_external_alloc", "gpu_external_free", 
 
 
 class CheckedSession(onnxruntime.InferenceSession):
-    """A session on the requested device, or else `fallback` with the name of the missing library.
-
-    ONNX Runtime itself would go on with the CPU, and only log why.
-    """
+    """A session on the requested device, or else `fallback`: ONNX Runtime would go on with the CPU."""
 
     def __init__(
         self,
@@ -51,11 +48,6 @@ class CheckedSession(onnxruntime.InferenceSession):
                 )
 
 
-def check_every_session() -> None:
-    """Let every session of this process be a `CheckedSession`: ORTModule's, and those for products alone."""
-    onnxruntime.InferenceSession = CheckedSession
-
-
 def find_missing_library() -> str:
     """Return why ONNX Runtime's library for CUDA cannot be loaded, as the dynamic loader says it."""
     library = Path(_pybind_state.__file__).with_name(CUDA_LIBRARY)
@@ -79,9 +71,7 @@ def limit_threads(options: Any, threads: int | None) -> None:
 def set_session_options(module: ORTModule, *, training: bool, threads: int | None, **wanted: Any) -> None:
     """Set options and threads of the module's session for training, or of that for evaluation.
 
-    ORTModule builds its session options itself, ignores torch's thread count and takes every core; the
-    options are reachable only where it makes them, at the first step. The graph that a session writes has no
-    weights: ORTModule gives them to it as inputs.
+    ORTModule makes them itself, at the first step, and takes every core. A session's graph has no weights.
     """
     manager = module._torch_module._execution_manager(training)
     original = manager._get_session_config

@@ -10,7 +10,6 @@ import re
 import tempfile
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,7 @@ from bench.config.engine_options import ENGINE_OPTIONS
 from bench.errors import LaunchFailed
 from bench.launch.messages import FROZEN
 from bench.worker.engines import TorchEngine
-from bench.worker.engines._ort_sessions import check_every_session, set_session_options
-
-SPARSITY_NODES = ("FlattenAndUnpad", "PadAndUnflatten", "ShrunkenGather", "ShrunkenGatherGrad")
+from bench.worker.engines._ort_sessions import CheckedSession, set_session_options
 
 LOSS_FUNCTION = "_ORTModuleFunctionBackward"
 """The autograd node of every loss that ONNX Runtime computed."""
@@ -60,12 +57,11 @@ class Engine(TorchEngine):
     library = "onnxruntime"
 
     def wrap(self, model: torch.nn.Module, *, threads: int | None, checkpointing: bool) -> torch.nn.Module:
-        """The ORTModule; nothing is exported before its first forward.
+        """The ORTModule, not yet exported; ONNX Runtime recomputes by ORTMODULE_MEMORY_OPT_LEVEL.
 
-        With `checkpointing` ONNX Runtime recomputes, by ORTMODULE_MEMORY_OPT_LEVEL: PyTorch's checkpointing
-        would be traced through and keep every activation, so the model's own is switched off.
+        PyTorch's own checkpointing would be traced through and keep every activation.
         """
-        check_every_session()
+        onnxruntime.InferenceSession = CheckedSession
         patch_missing_loss_hooks()
         self.frozen = watch_exports()
         self.threads, self.checkpointing = threads, checkpointing
@@ -99,20 +95,16 @@ class Engine(TorchEngine):
         return events, beginning
 
     def proof(self, loss_function: str) -> dict[str, Any]:
-        """Node counts of the optimised training graph, and what makes its session recompute."""
+        """The optimised training graph's size and casts, and what makes its session recompute."""
         manager = self.module._torch_module._execution_manager(True)
         graph = manager._onnx_models.optimized_model
         if manager._fallback_manager.is_pending() or graph is None or loss_function != LOSS_FUNCTION:
             raise LaunchFailed("fallback", f"PyTorch, not ONNX Runtime, computed the loss ({loss_function})")
-        kinds = Counter(node.op_type for node in graph.graph.node)
         return {
             "loss_function": loss_function,
             "onnxruntime": onnxruntime.__version__,
             "providers": manager._execution_agent._inference_session.get_providers(),
-            "nodes": sum(kinds.values()),
-            # These two hand a node back to PyTorch's kernels; few of them are normal (embedding, dropout).
-            "aten_nodes": kinds["ATen"],
-            "python_nodes": kinds["PythonOp"] + kinds["PythonOpGrad"],
+            "nodes": len(graph.graph.node),
             "casts_to_16_bits": sum(
                 any(attribute.name == "to" and attribute.i in SIXTEEN_BITS for attribute in node.attribute)
                 for node in graph.graph.node
@@ -120,16 +112,11 @@ class Engine(TorchEngine):
             ),
             FROZEN: list(dict.fromkeys(self.frozen)),
             "options": _read_back_options(manager),
-            # Nodes that remove padded values, and put them back.
-            "sparsity_nodes": sum(kinds[name] for name in SPARSITY_NODES),
             "recompute_nodes": self._recompute_nodes(),
         }
 
     def switch_off_dropout(self, model: torch.nn.Module) -> None:  # noqa: ARG002 - its graph has it
-        """Make the session anew of the graph that was exported, with dropouts that keep everything.
-
-        A new export would trace the model as it is now, not the graph that was timed.
-        """
+        """Make the session anew of the graph that was timed, not of a new export, without its dropouts."""
         if self.checkpointing:
             raise LaunchFailed("unsupported", "a graph that recomputes is not made anew without dropout")
         manager = self.module._torch_module._execution_manager(True)
@@ -163,12 +150,9 @@ class Engine(TorchEngine):
         """ORTModule raises its own exceptions for what it cannot export, differentiate or run."""
         if isinstance(error, ORTModuleFallbackException | torch.onnx.OnnxExporterError):
             # A model's own IndexError, such as for an id without an embedding, is raised in any export.
-            of_model = isinstance(error.__context__, IndexError)
-            return (
-                None
-                if of_model and not _raised_in(error.__context__).startswith("torch.onnx")
-                else "unsupported"
-            )
+            cause = error.__context__
+            of_model = isinstance(cause, IndexError) and not _raised_in(cause).startswith("torch.onnx")
+            return None if of_model else "unsupported"
         # ONNX Runtime's own exceptions (NotImplemented, Fail, InvalidGraph …) have no common base class.
         if type(error).__module__.startswith("onnxruntime."):
             return None if re.search(OF_THE_GPU, str(error).lower()) else "unsupported"
@@ -201,11 +185,7 @@ def _read_back_options(manager: Any) -> dict[str, int]:
 
 
 def patch_missing_loss_hooks() -> None:
-    """Let ORTModule export although the sparsity of embeddings is off.
-
-    In 1.19.2 that flag also decides whether the loss gets hooks; without, the list of hooks is None, over
-    which the export ends in a TypeError.
-    """
+    """Let ORTModule 1.19.2 export with the sparsity of embeddings off: its list of hooks is None then."""
     original = GraphTransitionManager._add_check_label_sparsity_hook
 
     def with_a_list(*arguments: Any) -> list[Any]:
@@ -217,9 +197,8 @@ def patch_missing_loss_hooks() -> None:
 def watch_exports() -> list[str]:
     """Let ORTModule's export leave the model's buffers as they were; a list to which it adds what it freezes.
 
-    It runs the module's forward pass in PyTorch, so that in 1.19.2 a batch norm would count the first batch
-    twice in its running statistics. It also silences the tracer, which warns of every place where a tensor's
-    value becomes a constant, such as how often a loop is run.
+    Its forward pass in PyTorch would have a batch norm count the first batch twice. It also silences the
+    tracer, which warns of every tensor's value that becomes a constant, such as how often a loop is run.
     """
     frozen: list[str] = []
 

@@ -1,8 +1,7 @@
 """Training loops of libraries that users use, one module each, in place of the harness's bare loop.
 
 A module's class `Loop` has the interface of a sharding (`bench.worker.sharding.Sharding`): it wraps the
-module, makes a step and proves what ran. All of these loops train by DDP; `SHARDINGS_OF_LOOPS` of
-`bench/config/choices.py` says which have DeepSpeed, too.
+module, makes a step and proves what ran. `SHARDINGS_OF_LOOPS` says which have DeepSpeed beside DDP.
 """
 
 from typing import Any

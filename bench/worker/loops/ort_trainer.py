@@ -27,8 +27,7 @@ class Loop(trainer.Loop):
     ) -> trainer.KeepsLosses:
         """ORTTrainer, which wraps the model by itself: it gets the one that the engine has wrapped.
 
-        On every rank but a machine's first ORTTrainer asks for a CUDA device, even in training on a CPU:
-        there all ranks call themselves the first, which changes only what is logged.
+        On a CPU, too, all ranks but a machine's first would ask for CUDA; so all call themselves the first.
         """
         stand_in_for_torch_ort(module)
         made = ORTTrainingArguments(**arguments)
@@ -38,11 +37,7 @@ class Loop(trainer.Loop):
 
 
 def stand_in_for_torch_ort(module: torch.nn.Module) -> None:
-    """Let `from torch_ort import ORTModule` find a class that makes this module of everything.
-
-    ORTTrainer uses nothing of the package but ONNX Runtime's ORTModule, and the package would bring the GPU
-    build along. The engine's module limits its threads, and proves what ran.
-    """
+    """Let `from torch_ort import ORTModule`, all that ORTTrainer uses of that package, make this module."""
 
     class Ready(ORTModule):
         def __new__(cls, *_: object) -> Any:

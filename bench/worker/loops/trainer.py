@@ -77,11 +77,8 @@ class KeepsLosses(Trainer):
 class Loop(WatchedLoop):
     """The optimizer is the backend's, the learning rate constant, nothing clipped, as in the bare loop.
 
-    DeepSpeed is switched on as Trainer's users do it: by a configuration in its arguments. Trainer then makes
-    DeepSpeed's engine, and calls it.
-
     What else Trainer does by default it does here, too: it checks that losses are finite, computes the
-    gradient's norm, counts FLOPs, calls its callbacks, steps a schedule.
+    gradient's norm, counts FLOPs, calls its callbacks, steps a schedule, makes and calls DeepSpeed's engine.
     """
 
     version = f"transformers {transformers.__version__}"
@@ -132,10 +129,9 @@ class Loop(WatchedLoop):
     def _start_deepspeed(
         self, *, model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: dict[str, Any]
     ) -> tuple[Any, Any]:
-        """DeepSpeed's engine and its ZeRO optimizer, made by Trainer of DeepSpeed's configuration.
+        """DeepSpeed's engine and its ZeRO optimizer, made by Trainer; Accelerate makes none with `use_cpu`.
 
-        Accelerate leaves DeepSpeed out where `use_cpu` is set. Without, it takes a CPU where it sees no GPU,
-        but then knows of this process alone; DeepSpeed divides the work among all ranks nevertheless.
+        Without it Accelerate knows of this process alone on a CPU; DeepSpeed has all ranks nevertheless.
         """
         self._start(model, optimizer, deepspeed=config | {"gradient_clipping": NOTHING_CLIPPED})
         engine = self.trainer.model_wrapped

@@ -34,10 +34,7 @@ def check_sharding(name: str, sharding: str) -> None:
 
 
 def build(name: str, parameters: Iterable[torch.nn.Parameter], adam: Adam) -> torch.optim.Optimizer:
-    """AdamW with decoupled weight decay (Loshchilov & Hutter 2017), in the implementation `name`.
-
-    Or an optimizer of `bench.config.choices.OTHER_UPDATES`, with what it has of AdamW's hyperparameters.
-    """
+    """AdamW in the implementation `name`, or an optimizer of `bench.config.choices.OTHER_UPDATES`."""
     module = load_choice("optimizers", name)
     optimizer: torch.optim.Optimizer = module.build(parameters, **_hyperparameters(module, adam))
     return optimizer
@@ -56,10 +53,9 @@ def _hyperparameters(module: ModuleType, adam: Adam) -> dict[str, Any]:
 def proof(
     optimizer: torch.optim.Optimizer, *, name: str, adam: Adam, updated: Iterable[torch.Tensor]
 ) -> dict[str, Any]:
-    """Class, implementation and every hyperparameter of the optimizer that runs, built by `name` with `adam`.
+    """Class, implementation and hyperparameters of the optimizer that runs; `LaunchFailed` if one is another.
 
-    `LaunchFailed` if one is not as configured. `updated` is what it updates on this rank: ZeRO stage 3 has
-    that in no group between steps.
+    `updated` is what it updates on this rank: ZeRO stage 3 has that in no group between steps.
     """
     groups = [
         {key: _plain(value) for key, value in group.items() if key != "params"}
@@ -77,10 +73,7 @@ def proof(
 
 
 def find_implementation(optimizer: torch.optim.Optimizer, updated: list[torch.Tensor]) -> str | None:
-    """Which of torch's AdamWs steps: `for-loop`, `foreach` or `fused`; None: another class, which has one.
-
-    Decided as torch.optim.adamw.adamw does at each step, with its own function where nothing was asked for.
-    """
+    """Which of torch's AdamWs steps, as torch.optim.adamw.adamw decides; None: another class."""
     if not isinstance(optimizer, torch.optim.AdamW):
         return None
     chosen = set()

@@ -1,7 +1,6 @@
 """torch's Adafactor (Shazeer & Stern 2018, arXiv:1804.04235): second moments are a row and a column.
 
-There are no first moments. The learning rate is relative to a parameter's root mean square, and at
-step t at most 1/√t.
+No first moments; the learning rate is relative to a parameter's root mean square, at step t at most 1/√t.
 """
 
 import torch

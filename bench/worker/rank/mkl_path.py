@@ -7,7 +7,6 @@ MKL is asked for the instructions that it really chose.
 import ctypes
 import functools
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -32,8 +31,7 @@ def proof(blas: str) -> dict[str, Any]:
     preloaded = library in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     if blas == "full":
         check_full(path, preloaded=preloaded)
-    built = built_with(torch.__config__.show())
-    return {"setting": blas, "library": built, "path": path, "preloaded": preloaded}
+    return {"setting": blas, "path": path, "preloaded": preloaded}
 
 
 def check_full(path: str | None, *, preloaded: bool) -> None:
@@ -49,18 +47,9 @@ def check_full(path: str | None, *, preloaded: bool) -> None:
     raise LaunchFailed("fallback", f"device.blas=full has no effect: {problem}")
 
 
-def built_with(configuration: str) -> str | None:
-    """The library of matrix products that `torch.__config__.show` names, such as `mkl`."""
-    match = re.search(r"BLAS_INFO=(\w+)", configuration)
-    return match[1] if match else None
-
-
 @functools.cache
 def path_of_mkl() -> str | None:
-    """The line in which MKL names its version and the instructions that it uses; None without MKL.
-
-    Asked once, since MKL says it only at the first product that it is asked to report.
-    """
+    """The line in which MKL names its version and its instructions, which it says once; None without MKL."""
     if not torch.backends.mkl.is_available():
         return None
     square = torch.ones(WIDTH, WIDTH)
@@ -69,14 +58,8 @@ def path_of_mkl() -> str | None:
         with torch.backends.mkl.verbose(torch.backends.mkl.VERBOSE_ON):
             square @ square
 
-    return find_line(printed_by(multiply))
-
-
-def find_line(printed: str) -> str | None:
-    """The line about version and instructions in what MKL has printed; None if it is not there."""
-    return next(
-        (line.removeprefix("MKL_VERBOSE ") for line in printed.splitlines() if "architecture" in line), None
-    )
+    lines = (line.removeprefix("MKL_VERBOSE ") for line in printed_by(multiply).splitlines())
+    return next((line for line in lines if "architecture" in line), None)
 
 
 def printed_by(call: Callable[[], None]) -> str:

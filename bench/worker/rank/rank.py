@@ -1,10 +1,12 @@
 """One rank: does what the coordinator asks, one request after the other, and sleeps in a read between."""
 
 import gc
+import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +17,7 @@ import msgspec
 from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.channel import Channel, Closed
+from bench.launch.importing import garbage_collector_off
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.host_memory import limit_to_available
@@ -25,11 +28,12 @@ if TYPE_CHECKING:
     from bench.worker.rank.training import Training
 
 
-class Rank:
-    """Answers the requests of `bench.launch.messages`; `TorchRank` adds those that need torch.
+PATIENCE = timedelta(hours=2)
+"""NCCL's time limit, instead of 10 minutes: drivers may compile. The coordinator ends ranks that hang."""
 
-    The method named like a request's tag answers it, with the request's fields as arguments.
-    """
+
+class Rank:
+    """The method named like the tag of one of `bench.launch.messages` answers it; `build` imports torch."""
 
     training: "Training"
 
@@ -61,12 +65,31 @@ class Rank:
         answer: messages.A = method(**msgspec.structs.asdict(request))
         return answer
 
+    def build(self) -> messages.Built:
+        """Set up everything before the first step, the imports included; torchrun's own start is not."""
+        self.meter.prepare(new_peak=False)
+        self.meter.start()
+        start = self.clock()
+        with garbage_collector_off():
+            import torch.distributed
+
+            from bench.worker.rank.training import Training, device_of
+
+            device = device_of(self.spec, self.local_rank)
+            if device.type == "cuda":
+                torch.distributed.distributed_c10d.default_pg_nccl_timeout = PATIENCE  # of DeepSpeed's groups
+                # Bound to the device, NCCL connects now: its buffers and its time are the set-up's.
+                torch.distributed.init_process_group("nccl", device_id=device, timeout=PATIENCE)
+            else:
+                torch.distributed.init_process_group("gloo")
+            self.training = Training(self.spec, rank=self.rank, device=device)
+        return self._built(start)
+
     def _built(self, start: float) -> messages.Built:
         training = self.training
         training.synchronize()
         training.barrier()
-        seconds = self.clock() - start + self.imported
-        figures = self._figures(seconds)
+        figures = self._figures(self.clock() - start + self.imported)
         keep_from_the_collector()
         imports = training.imported_at - start + self.imported
         return messages.Built(**figures, **training.facts, import_seconds=imports)
@@ -91,10 +114,7 @@ class Rank:
         )
 
     def block(self, steps: int, untimed: int = 0, times: int = 1) -> messages.BlockTimed:
-        """Time `steps` optimizer steps between two synchronisations, after some that are not timed.
-
-        The timed part holds nothing else, except what a dataset's loader does at every step.
-        """
+        """Time `steps` steps, what a loader does in them included, between synchronisations."""
         training = self.training
         first, ahead = training.steps(untimed), training.steps(steps)
         if times > 1:
@@ -166,6 +186,59 @@ class Rank:
                 losses.append(self.training.compute_loss(parts))
         return messages.LossesComputed(losses=losses)
 
+    def write_expected_tensors(
+        self, steps: int, distinct: int = 0, batches: int = 0
+    ) -> messages.ExpectedTensorsWritten:
+        """Train plain PyTorch in fp32 beside the backend's model; afterwards the batches begin anew."""
+        from bench.worker.state.gradients import write_expected
+        from bench.worker.workload.choosing import choose_compared, choose_different
+
+        training, of_a_step = self.training, self.spec.grad_accum
+        numbers: list[int] = []
+        trained: list[int] = []
+        if distinct:
+            numbers = choose_compared(training.feed, batches)
+            trained = choose_different(training.feed, numbers, first=of_a_step, count=distinct * of_a_step)
+            training.feed.repeat(trained)
+        taken = list(training.steps(steps))
+        written = write_expected(self.spec, taken, rank=self.rank, device=training.device)
+        gc.collect()
+        training.free_cached()
+        return msgspec.structs.replace(written, batches=numbers, trained=trained)
+
+    def parity(self, steps: int, compared: bool = False) -> messages.ParityTrained:
+        """Take `steps` steps, untimed, and compare what they leave with the expected tensors, if any.
+
+        Steps of fp16 that are skipped while the loss's scale is too large are taken again: backends may
+        overflow at different scales, since they round differently, and train alike once they do not.
+        """
+        from bench.worker.state.gradients import TensorReader
+
+        sharding = self.training.sharding
+        sharding.watches_gradient = True
+        reader = TensorReader(self.spec.expected_tensors, rank=self.rank)
+        kinds = messages.gradient_kinds(steps) if compared else {}
+        losses, norms, ends = [], [], [self.clock()]
+        for number, batch in enumerate(self.training.steps(steps), start=1):
+            sharding.gradient_reader = partial(reader.read, kinds[number]) if number in kinds else None
+            # A failure in the first step, such as of an export, is not due to its batch.
+            with nullcontext() if number == 1 else self.naming_failure(f"step {number}"):
+                losses.append(self.training.step_until_applied(batch).item())
+            norms.append(sharding.gradient_norm)
+            sharding.gradient_reader = None
+            if number == 1 and compared:
+                reader.read(messages.BUFFER, self.training.named_buffers())
+            ends.append(self.clock())
+        if compared:
+            reader.read_weights(sharding.weights())
+        return messages.ParityTrained(
+            losses=losses,
+            gradient_norms=norms,
+            seconds=[end - start for start, end in itertools.pairwise(ends)],
+            differences=reader.differences,
+            proof=self.training.proof(),
+        )
+
     @contextmanager
     def naming_failure(self, what: str) -> Iterator[None]:
         """Let the message of an exception begin with what failed."""
@@ -182,7 +255,7 @@ class Rank:
 
 
 def size_of(micro_batch: Mapping[str, Any]) -> tuple[int, int | None]:
-    """Samples and tokens of a micro-batch, padding included; of a sample's choices those of one."""
+    """Samples and tokens of a micro-batch, padding included."""
     shapes = {name: tensor.shape for name, tensor in micro_batch.items()}
     samples, ids = next(iter(shapes.values()))[0], shapes.get("input_ids")
     return samples, ids[0] * ids[-1] if ids and len(ids) > 1 else None
@@ -198,10 +271,7 @@ def enlarge(steps: Iterable[Any], times: int) -> list[Any]:
 
 
 def keep_from_the_collector() -> None:
-    """Keep what lives now out of the garbage collector's sight: it lives on, and is not searched again.
-
-    A search through all that the imports have left takes 0.4 s (AMD EPYC, family 25, model 17).
-    """
+    """Spare what lives now further searches by the garbage collector, which would take 0.4 s each."""
     gc.collect()
     gc.freeze()
 

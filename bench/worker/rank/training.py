@@ -50,7 +50,6 @@ class Training:
             attention=spec.attention,
             dropout=spec.dropout,
             checkpointing=spec.checkpointing,
-            backend=spec.backend,
             pretrained=spec.saves_initial_state,
         )
         if spec.saves_initial_state:
@@ -73,7 +72,7 @@ class Training:
             precision.autocast(model, spec.precision.name, self.device.type)
         module = self.engine.wrap(
             model.to(self.device),
-            threads=spec.threads if spec.holds_threads else None,
+            threads=spec.threads if spec.pins_cores else None,
             checkpointing=spec.checkpointing,
         )
         makes_steps = sharded_by.Sharding if spec.loop == "bare" else load_choice("loops", spec.loop).Loop
@@ -149,11 +148,7 @@ class Training:
         ]
 
     def room_for_losses(self, steps: int) -> torch.Tensor:
-        """Where the losses of `steps` steps go, shape (steps,), on the device.
-
-        As separate tensors, the losses would fill gaps between the large tensors and make the heap grow at
-        the next step.
-        """
+        """Where losses go, shape (steps,), on the device: separate tensors would make the heap grow."""
         return torch.zeros(steps, device=self.device)
 
     def synchronize(self) -> None:
@@ -163,10 +158,7 @@ class Training:
 
     def barrier(self) -> None:
         """Wait until every rank is here."""
-        if self._on_cuda:
-            torch.distributed.barrier(device_ids=[self.device.index])
-        else:
-            torch.distributed.barrier()
+        torch.distributed.barrier(device_ids=[self.device.index] if self._on_cuda else None)
 
     def loss_scaling(self) -> dict[str, Any]:
         """The loss's scale, and how many steps were skipped since this was asked before; None but in fp16."""
@@ -182,9 +174,7 @@ class Training:
 
     def allocator_retries(self) -> int | None:
         """How often torch's allocator freed all it kept, and tried again; None on a CPU."""
-        if not self._on_cuda:
-            return None
-        return int(torch.cuda.memory_stats(self.device)["num_alloc_retries"])
+        return int(torch.cuda.memory_stats(self.device)["num_alloc_retries"]) if self._on_cuda else None
 
     def free_cached(self) -> None:
         """Release what torch's caching allocator keeps unused, which would be a part of later peaks."""
@@ -236,7 +226,7 @@ def device_of(spec: WorkerSpec, local_rank: int) -> torch.device:
     torch.cuda.set_device(device)
     wanted = spec.device_uuids[local_rank]
     uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-    if wanted.startswith("GPU-") and uuid != wanted:  # for a MIG slice CUDA's name is not NVML's
+    if uuid != wanted:  # as where MIG divides it: CUDA shows a slice
         raise LaunchFailed("invalid", f"{device} is {uuid}, and memory and energy are read of {wanted}")
     precision.check_capability(
         spec.precision.name, torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)

@@ -17,13 +17,11 @@ ReadGradients = Callable[[Iterable[tuple[str, torch.Tensor]]], None]
 class Sharding(Protocol):
     """Runs one optimizer step over the micro-batches of this rank.
 
-    Made from a module with the initial weights on its device, the spec and the device, after
-    torch.distributed has been initialised.
-
-    In fp16 the loss is multiplied by a scale before the backward pass and the gradient divided by it before
-    the update. The rule is the same under every sharding: a step whose gradient, averaged over ranks and
-    micro-batches, is not finite on any rank is skipped by all and halves the scale; `spec.growth_steps` steps
-    without one double it. Only DeepSpeed's own modes scale as DeepSpeed does.
+    Made from a module with the initial weights on its device, the spec and the device, once torch.distributed
+    has been initialised. In fp16 the loss is multiplied by a scale before the backward pass and the gradient
+    divided by it before the update, by the same rule under every sharding but DeepSpeed's own modes: a step
+    whose gradient, averaged over ranks and micro-batches, is not finite on any rank is skipped by all and
+    halves the scale; `spec.growth_steps` steps without one double it.
     """
 
     autocasts: bool = True  # the model casts in 16 bits (bench.worker.workload.precision); else the sharding
@@ -31,9 +29,7 @@ class Sharding(Protocol):
     optimizer: torch.optim.Optimizer  # the optimizer that updates this rank's parameters, unwrapped
     loss_function: str = ""  # class name of the last loss's autograd node
 
-    watches_gradient: bool = (
-        False  # `step` leaves the gradient's norm in `gradient_norm`; off in timed blocks
-    )
+    watches_gradient: bool = False  # `step` leaves the norm in `gradient_norm`; off in timed blocks
     gradient_norm: float = 0.0
     """Norm of the whole gradient, averaged over ranks and micro-batches, as the optimizer's step saw it:
     without the loss's scale. Infinite if that step was skipped."""
@@ -46,10 +42,7 @@ class Sharding(Protocol):
         """Forward, backward and update; returns the mean loss of this rank, detached, on the device."""
 
     def compute_loss(self, batch: Batch) -> torch.Tensor:
-        """The loss of a micro-batch as in training, shape (); nothing else of the pass is kept.
-
-        Does not go through the wrapper that averages gradients: it would wait for a backward pass.
-        """
+        """The loss of a micro-batch, shape (), without the wrapper that would wait for a backward pass."""
         loss: torch.Tensor = self.model(**batch).loss
         return loss.detach().float()
 
@@ -66,10 +59,7 @@ class Sharding(Protocol):
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def weights(self) -> Iterable[tuple[str, torch.Tensor]]:
-        """The trained weights by name as the next step computes with them, whole, however they are sharded.
-
-        All ranks have to go through all of them.
-        """
+        """The trained weights by name, whole; all ranks have to go through all of them."""
         return ((name, parameter.detach()) for name, parameter in trained_by_name(self.model))
 
     def proof(self) -> dict[str, Any]:

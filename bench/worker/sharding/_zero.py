@@ -59,12 +59,9 @@ class Sharding(sharding.Sharding):
     def settings(self, spec: WorkerSpec, *, overlapped: bool) -> dict[str, Any]:
         """DeepSpeed's configuration: its defaults, the stage, and nothing that logs inside a timed block.
 
-        On GPUs gradients are reduced while others are computed, as in the configurations that transformers
-        documents for its Trainer, if the model fills several buckets: a single one is sent after the last
-        gradient, and a second buffer would lie idle. A CPU has no stream beside the one that computes.
-
-        Buckets are no larger than the model: DeepSpeed allocates 2 GB for a bucket at any model size, which
-        a memory limit counts although most of it is never touched. Larger models have the default.
+        On GPUs gradients are reduced while others are computed, as transformers documents it, if the model
+        fills several buckets: a single one is sent after the last gradient. Buckets are no larger than the
+        model: DeepSpeed allocates 2 GB for any, which a memory limit counts although little of it is used.
         """
         parameters = sum(parameter.numel() for parameter in trained(self.model))
         bucket = min(BUCKET, parameters + parameters % 2)  # stages 1 and 2 refuse an odd number
@@ -100,7 +97,7 @@ class Sharding(sharding.Sharding):
         return batch
 
     def compute_loss(self, batch: Batch) -> torch.Tensor:
-        """The loss without DeepSpeed's engine, which would count the micro-batch as part of a step."""
+        """Without DeepSpeed's engine, which would count the micro-batch as part of a step."""
         return super().compute_loss(self.inputs(batch))
 
     def step(self, micro_batches: list[Batch]) -> torch.Tensor:
@@ -168,7 +165,6 @@ class Sharding(sharding.Sharding):
             "class": class_path(self.engine),
             "optimizer_class": class_path(self.zero),
             "stage": stage,
-            "offloaded": list(self.offloaded),
             "overlap_comm": bool(self.engine.zero_overlap_comm()),
             "deepspeed": deepspeed.__version__,
         }
@@ -185,10 +181,9 @@ class Sharding(sharding.Sharding):
 
 
 class Scaler(DynamicLossScaler):
-    """DeepSpeed's loss scaler by the rule of torch's: no hysteresis and no lower bound.
+    """DeepSpeed's loss scaler by the rule of torch's: no hysteresis, no lower bound, changed after the step.
 
-    And it changes after the step. DeepSpeed 0.16.9 changes the scale before it divides the gradients by it
-    (DeepSpeedZeroOptimizer.step), so that the step at which the scale doubles takes half of its gradient.
+    DeepSpeed 0.16.9 doubles the scale before it divides that step's gradients by it, which halves them.
     """
 
     def __init__(self, initial_scale: float, growth_steps: int) -> None:

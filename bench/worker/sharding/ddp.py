@@ -52,33 +52,27 @@ class Sharding(sharding.Sharding):
         for number, batch in enumerate(micro_batches, start=1):
             last = number == self.passes
             with nullcontext() if last else self.without_sync():
-                loss = self.forward(batch)
-                self.backward(loss)
+                loss = self.module(**batch).loss
+                self.loss_function = sharding.function_of(loss)
+                loss = loss.float()  # FSDP2's may have 16 bits, too few for a scale and for a mean
+                share = loss / self.passes if self.passes > 1 else loss
+                (share if self.scaler is None else self.scaler.scale(share)).backward()
             losses.append(loss.detach())
         if self.watches_gradient:
-            self.gradient_norm = self._unscaled(self.norm().item())
+            norm = self.whole(sharding.norm_of_gradients(self.module)).item() / (self.loss_scale() or 1.0)
+            self.gradient_norm = norm if self.scaler is None or math.isfinite(norm) else math.inf
         if self.gradient_reader is not None:
-            self.gradient_reader(self._gradients())
+            scale = self.loss_scale() or 1.0
+            named = sharding.gradients_of(self.model)
+            self.gradient_reader((name, self.whole(gradient) / scale) for name, gradient in named)
         self.update()
         return sharding.mean_of(losses)
-
-    def forward(self, batch: Batch) -> torch.Tensor:
-        """The loss of a micro-batch."""
-        loss: torch.Tensor = self.module(**batch).loss
-        self.loss_function = sharding.function_of(loss)
-        return loss.float()  # FSDP2's may have 16 bits, too few for a scale and for a mean
-
-    def backward(self, loss: torch.Tensor) -> None:
-        """Add a micro-batch's gradients to those of the step."""
-        share = loss / self.passes if self.passes > 1 else loss
-        (share if self.scaler is None else self.scaler.scale(share)).backward()
 
     def update(self) -> None:
         """The optimizer's step, or in fp16 none if a gradient overflowed; the next gradients begin anew.
 
-        All ranks skip alike, since the gradients they check have been averaged. GradScaler reads on the
-        host whether one overflowed, once a step, unless the optimizer (torch's fused one) checks by itself:
-        that wait is a part of training in fp16. In other precisions nothing waits.
+        All ranks skip alike, since the gradients they check have been averaged. To read on the host whether
+        one overflowed, GradScaler waits once a step, unless the optimizer (torch's fused one) checks itself.
         """
         if self.scaler is None:
             self.updater.step()
@@ -89,12 +83,8 @@ class Sharding(sharding.Sharding):
             self.scaler.update()
         self.updater.zero_grad(set_to_none=True)
 
-    def norm(self) -> torch.Tensor:
-        """The gradient's norm, over all ranks."""
-        return sharding.norm_of_gradients(self.module)
-
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A weight or its gradient with the parts that other ranks hold."""
+        """A weight, its gradient or a norm with the parts that other ranks hold."""
         return tensor
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -113,8 +103,6 @@ class Sharding(sharding.Sharding):
         """DDP's class, or that there is none, and GradScaler's settings."""
         wrapped = isinstance(self.module, DistributedDataParallel)
         proof: dict[str, Any] = {"class": class_path(self.module) if wrapped else None}
-        if not self.waits_for_all:
-            proof["find_unused_parameters"] = getattr(self.module, "find_unused_parameters", None)
         if self.scaler is not None:
             proof["loss_scaling"] = {
                 "class": class_path(self.scaler),
@@ -124,16 +112,6 @@ class Sharding(sharding.Sharding):
                 "backoff": self.scaler.get_backoff_factor(),
             }
         return proof
-
-    def _gradients(self) -> Iterator[tuple[str, torch.Tensor]]:
-        scale = self.loss_scale() or 1.0
-        for name, gradient in sharding.gradients_of(self.model):
-            yield name, self.whole(gradient) / scale
-
-    def _unscaled(self, norm: float) -> float:
-        if self.scaler is None:
-            return norm
-        return norm / self.scaler.get_scale() if math.isfinite(norm) else math.inf
 
     def without_sync(self) -> AbstractContextManager[None]:
         """While it is open, gradients are added up on this rank alone."""

@@ -33,10 +33,6 @@ class Sharding(ddp.Sharding):
             fully_shard(layer, mp_policy=policy)
         return fully_shard(module, mp_policy=policy)
 
-    def norm(self) -> torch.Tensor:
-        """The gradient's norm, over all ranks."""
-        return self.whole(super().norm())
-
     def whole(self, tensor: torch.Tensor) -> torch.Tensor:
         """Gathered from all ranks."""
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -52,7 +48,7 @@ class Sharding(ddp.Sharding):
             self.module.set_requires_gradient_sync(True)
 
     def proof(self) -> dict[str, Any]:
-        """The module's class, how many parameters this rank holds of how many, and what is computed with."""
+        """The module's class, and the type that is computed with; no parameter may be whole."""
         parameters = list(self.module.parameters())
         whole = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
         if whole or not isinstance(self.module, FSDPModule):
@@ -60,12 +56,7 @@ class Sharding(ddp.Sharding):
         gathered = sorted(self._gathered_types())
         if gathered != [str(SIXTEEN_BITS.get(self.precision, torch.float32))]:
             raise LaunchFailed("invalid", f"FSDP2 gathers {', '.join(gathered)} for {self.precision}")
-        return super().proof() | {
-            "class": class_path(self.module),
-            "gathered": gathered,
-            "parameters": sum(parameter.to_local().numel() for parameter in parameters),
-            "of_parameters": sum(parameter.numel() for parameter in parameters),
-        }
+        return super().proof() | {"class": class_path(self.module), "gathered": gathered}
 
     def _gathered_types(self) -> set[str]:
         """Types of the weights in the forward pass; all ranks have to ask, since they gather them."""

@@ -1,10 +1,9 @@
 """DeepSpeed ZeRO stage 1 in DeepSpeed's own bf16 or fp16 mode, as its users have it.
 
 Weights and gradients have 16 bits, also where gradients are added up and averaged; each rank updates fp32
-copies of its part of the weights. Nothing is autocast: layer norms, softmax and the loss are computed in 16
-bits, too. DeepSpeed's own scaler scales the loss of fp16; 0.16.9 takes half of the gradient at the step at
-which it doubles the scale (see `_zero.Scaler`, which stands in for it elsewhere), 0.19.8 doubles it a step
-later than configured, and none goes below 1.
+copies of its part of the weights. Nothing is autocast: layer norms, softmax and the loss have 16 bits, too.
+DeepSpeed's own scaler scales the loss of fp16, by 1 or more; 0.16.9 halves a gradient as it doubles the scale
+(see `_zero.Scaler`), 0.19.8 doubles it a step later than configured.
 """
 
 import math

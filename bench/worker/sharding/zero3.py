@@ -34,9 +34,8 @@ def gather_all(
 ) -> None:
     """DeepSpeed's gather of several weights, as after each update, and a wait until all have arrived.
 
-    DeepSpeed 0.16.9 starts an all-gather for each weight and waits for the last one. NCCL does them in order;
-    gloo has two threads, so that another may still be under way, and the next forward pass would compute with
-    whatever the memory held before. 0.19.8 waits for each.
+    DeepSpeed 0.16.9 waits for the last one alone (0.19.8 for each). NCCL does them in order; gloo has two
+    threads, and the next forward pass would compute with what the memory held before.
     """
     _gather(init, parameters, hierarchy, quantize)
     if parameters:

@@ -24,7 +24,7 @@ class Sharding(ddp.Sharding):
         return sharding, sharding.optim
 
     def proof(self) -> dict[str, Any]:
-        """The optimizer's class, and how many of the parameters this rank updates; all ranks have to ask."""
+        """The optimizer's class; all ranks have to ask, since together they must update every parameter."""
         own, whole = map(_count, (self.optimizer, self.updater))
         # Over all ranks: tensors are divided whole, so that a rank may have all of a single one.
         updated = torch.tensor(own, device=trained(self.module)[0].device)
@@ -33,8 +33,7 @@ class Sharding(ddp.Sharding):
             raise LaunchFailed(
                 "invalid", f"ZeroRedundancyOptimizer updates {updated} parameters on all ranks, not {whole}"
             )
-        counts = {"parameters": own, "of_parameters": whole}
-        return super().proof() | {"optimizer_class": class_path(self.updater)} | counts
+        return super().proof() | {"optimizer_class": class_path(self.updater)}
 
 
 def _count(optimizer: torch.optim.Optimizer) -> int:

@@ -35,8 +35,6 @@ from bench.worker.workload import model as models
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 Array = npt.NDArray[np.float64]
 
-exhaust = deque[object](maxlen=0).extend  # goes through all of an iterable
-
 ROUNDING = torch.finfo(torch.float32).eps
 """The relative distance of neighbouring fp32 numbers; the second run's weights are moved by this."""
 
@@ -44,7 +42,6 @@ ORDER = 1e-5  # how far rounding may have a loss off if its samples change place
 
 UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
-
 
 NOT_ALWAYS_THERE = (BUFFER, WEIGHT_UPDATE)
 """Tensors that one side alone may have: constants, such as a mask that only one version of a model keeps, and
@@ -64,15 +61,11 @@ class TensorReader:
         self.differences: dict[str, float] = {}  # L2 norms, by kind and name; rank 0's only
 
     def read(self, kind: str, named: NamedTensors) -> None:
-        """Compare tensors of a kind: gradients averaged over the ranks, or weights for their updates.
-
-        All ranks go through all of them, since each may have to be gathered.
-        """
+        """Compare tensors of a kind; all ranks go through all of them, since each may have to be gathered."""
         named = ((name, tensor) for name, tensor in named if not name.endswith(UNUSED))
         if self._rank == 0:
             self._take(kind, named)
-        else:
-            exhaust(named)
+        deque(named, maxlen=0)  # what is left, until all are gathered
 
     def read_weights(self, named: NamedTensors) -> None:
         """Compare weights after the last step; those of the rank that is farthest from rank 0 count, too."""
@@ -91,8 +84,6 @@ class TensorReader:
         if file_of(self._folder, kind).exists():
             arrays = ((name, _array(tensor)) for name, tensor in named)
             self.differences |= compare(self._folder, kind, arrays)
-        else:  # others wait for all of them to be gathered
-            exhaust(named)
 
 
 class TensorWriter(TensorReader):
@@ -108,13 +99,9 @@ class TensorWriter(TensorReader):
 def write_expected(
     spec: WorkerSpec, steps: Sequence[Sequence[Batch]], *, rank: int, device: torch.device
 ) -> ExpectedTensorsWritten:
-    """Compute what some steps should leave, and how much of it is rounding; rank 0 writes it.
+    """Compute what steps of the reference should leave, and how much of it is rounding; rank 0 writes it.
 
-    If that is not possible, for example for lack of memory for an optimizer's states, only the gradients
-    and buffers of the first step are computed.
-
-    The model is the reference's as published: eager attention, fp32, no engine, no sharding, no dropout. All
-    ranks take part, each with its own micro-batches of each step.
+    Where that fails, as without memory for an optimizer's states: the first step's gradients and buffers.
     """
     reason = ""
     for computed in (steps, steps[:1]):
@@ -191,8 +178,8 @@ def train(
 ) -> None:
     """Take steps of plain AdamW, and hand tensors over; of a single step only what the passes leave.
 
-    Weights that some step has no gradient for are not handed over: AdamW leaves them as they are, or lets
-    them decay where something makes the gradient zero. `NotComputed` on all ranks, if one could not.
+    Not weights that some step has no gradient for, which decay where something makes it zero.
+    `NotComputed` on all ranks, if one could not.
     """
     model.zero_grad()
     optimizer = optimizers.build("adamw_forloop", trained(model), spec.adam)

@@ -1,7 +1,6 @@
 """`python -m bench.worker.workload.inspections MODULE FUNCTION PARENT_PID SPEC.json`: look at what is given.
 
-It runs before any launch, in a separate process, and ends with status 2 after one sentence on stdout if the
-user has something to correct.
+A separate process before any launch: status 2 after a sentence on stdout if something has to be corrected.
 """
 
 import json

@@ -10,24 +10,19 @@ import torch
 
 from bench.config.layers import parse
 from bench.config.model import ALL, Lora
-from bench.errors import LaunchFailed, UserError
+from bench.errors import LaunchFailed
 
 
 def replace_forward(model: torch.nn.Module, forward: Callable[..., Any]) -> None:
     """Let a model run another forward, in place, under the old one's signature, where ORTModule reads names.
 
-    The forward becomes a bound method, since ORTModule exports a deep copy: a plain function would use the
-    original's weights.
+    A bound method, since ORTModule exports a deep copy: a plain function would use the original's weights.
     """
     model.forward = MethodType(functools.wraps(model.forward.__func__)(forward), model)
 
 
 def find_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """The model's repeated layers: the members of every ModuleList that are all of one class.
-
-    Transformers builds its encoders and decoders so. Lists inside such a layer, for example of experts, are
-    part of the layer.
-    """
+    """The model's repeated layers: the members of every outermost ModuleList that are all of one class."""
     layers: list[torch.nn.Module] = []
     for child in module.children():
         if isinstance(child, torch.nn.ModuleList) and len({type(member) for member in child}) == 1:
@@ -67,13 +62,9 @@ def freeze(model: torch.nn.Module, trained: str) -> None:
 def add_adapters(model: torch.nn.Module, lora: Lora, *, dropout: bool) -> None:
     """Give the named linear layers of a model, in place, an adapter each; nothing else trains afterwards.
 
-    Not even a new classifier does, as in the published script (huggingface/optimum,
-    examples/onnxruntime/training/text-classification/run_classification.py).
+    Nor does a new classifier, as in optimum's examples/onnxruntime/training/text-classification.
     """
-    try:
-        peft: Any = import_module("peft")
-    except ImportError as error:
-        raise UserError("model.lora needs peft, which is not installed", "run `make setup`") from error
+    peft: Any = import_module("peft")  # slow, and few need it; preflight refuses its absence
     settings = peft.LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,

@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +46,13 @@ def build(
     dropout: bool,
     checkpointing: bool = False,
     pretrained: bool = False,
-    backend: str = "",
 ) -> torch.nn.Module:
     """The model in float32 on the CPU, in training mode; `LaunchFailed` if it lacks what is asked for.
 
-    Without `dropout` there is no drop-path and no other noise. If not `pretrained`, the weights are random:
-    they are read from the initial state, or only shapes count.
+    Without `dropout` there is no other noise, either. If not `pretrained`, the weights are random.
     """
     if model.module is None:
-        built = _from_transformers(model, attention, dropout=dropout, pretrained=pretrained, backend=backend)
+        built = _from_transformers(model, attention, dropout=dropout, pretrained=pretrained)
     else:
         built = load_plugin("own_module.module").build(model)
     if model.lora is not None:
@@ -68,9 +65,7 @@ def build(
     return built.train()
 
 
-def _from_transformers(
-    model: Model, attention: str, *, dropout: bool, pretrained: bool, backend: str
-) -> torch.nn.Module:
+def _from_transformers(model: Model, attention: str, *, dropout: bool, pretrained: bool) -> torch.nn.Module:
     head = getattr(transformers, tasks.make(model.task).head)
     with naming_what_cannot_be_read(model):
         settings = configuration(model)
@@ -83,12 +78,10 @@ def _from_transformers(
         "torch_dtype": torch.float32,  # not the type in config.json, in which weights were saved
         "trust_remote_code": model.trust_remote_code,
     }
-    naming_attention = partial(_naming_missing_attention, attention, settings.model_type, backend)
-    if not pretrained or own.is_random(model.pretrained):
-        with naming_attention():
-            built: torch.nn.Module = head.from_config(settings, **chosen)
-        return built
-    with naming_what_cannot_be_read(model), naming_attention():
+    with naming_what_cannot_be_read(model), _naming_missing_attention(attention, settings.model_type):
+        if not pretrained or own.is_random(model.pretrained):
+            random: torch.nn.Module = head.from_config(settings, **chosen)
+            return random
         built, loaded = head.from_pretrained(
             model.pretrained,
             config=settings,
@@ -111,11 +104,7 @@ def _revision(pretrained: str) -> str:
 
 
 def judge_loading(model: torch.nn.Module, loaded: Mapping[str, Any], settings: Model) -> str:
-    """Say which tensors of a head are new and which of another head were not used.
-
-    `UserError` if any other tensor is missing, unknown or of another shape, or could not be read. `loaded` is
-    transformers' `output_loading_info`.
-    """
+    """Which tensors of a head are new or unused, by transformers' `output_loading_info`; else UserError."""
     new, unused = sorted(loaded["missing_keys"]), sorted(loaded["unexpected_keys"])
     reshaped = {name: (list(there), list(here)) for name, there, here in sorted(loaded["mismatched_keys"])}
     relabelled = "num_labels" in settings.config
@@ -165,11 +154,7 @@ def facts_of(model: Any, attention: str) -> dict[str, Any]:
 
 
 def switch_off_dropout(settings: Any) -> None:
-    """Make a configuration deterministic.
-
-    Sets to 0 every dropout, `*_pdrop`, drop-path and layer-drop probability and the jitter of routers, and
-    switches off the masking of spectrograms, also in configurations inside the configuration.
-    """
+    """Switch off dropout, drop-path, routers' jitter, masked spectrograms; in inner configurations, too."""
     for key, value in list(vars(settings).items()):
         if isinstance(value, transformers.PretrainedConfig):
             switch_off_dropout(value)
@@ -215,19 +200,17 @@ def check_head(settings: Any, task: str) -> None:
 
 
 @contextmanager
-def _naming_missing_attention(attention: str, architecture: str, backend: str) -> Iterator[None]:
+def _naming_missing_attention(attention: str, architecture: str) -> Iterator[None]:
     """Refuse an attention that the model or this machine lacks; transformers' own words for it vary."""
     try:
         yield
     except (ImportError, ValueError) as error:
         if attention == "eager" or not _NO_ATTENTION.search(str(error)):
             raise
-        setting = f"backends.{backend}.attention=eager"
-        if "@" in backend:  # in a dotted key Hydra takes it for its own
-            setting = f"'backends={{{backend}:{{attention:eager}}}}'"
         raise LaunchFailed(
             "unsupported",
-            f"attention={attention} cannot be had for model.architecture={architecture}; set {setting}.",
+            f"attention={attention} cannot be had for model.architecture={architecture}; set this backend's "
+            "attention=eager.",
         ) from error
 
 

@@ -22,10 +22,9 @@ class Draw:
 
 @dataclass(frozen=True)
 class Order:
-    """The endless stream of one rank's draws: the same for every backend, and no two ranks share a sample.
+    """The endless stream of one rank's draws: every `world_size`-th sample of a new shuffle in each epoch.
 
-    Every epoch is a new shuffle of the whole dataset. Each rank takes every `world_size`-th sample; the rest
-    that does not fill a micro-batch on all ranks is dropped.
+    The rest that does not fill a micro-batch on all ranks is dropped.
     """
 
     samples: int

@@ -18,10 +18,7 @@ from bench.errors import LaunchFailed, UserError
 
 
 def configuration(model: Model) -> Any:
-    """The transformers configuration; `use_cache` is off, since training has no use for it.
-
-    Refuses keys of `model.config` that the architecture does not know, and other sizes than a checkpoint's.
-    """
+    """The transformers configuration; refuses keys of `model.config` that the architecture does not know."""
     if model.pretrained is None:
         saved: dict[str, Any] = {}
         kind = type(transformers.AutoConfig.for_model(model.architecture))
@@ -30,8 +27,6 @@ def configuration(model: Model) -> Any:
             model.pretrained, trust_remote_code=model.trust_remote_code
         )
         kind, (saved, _) = type(loaded), loaded.get_config_dict(model.pretrained)
-        if not own.is_random(model.pretrained):
-            _refuse_other_sizes(model, loaded)
     given = own.merge(saved, model.config)
     for key, remedy in _OF_OTHER_TRAINING.items():
         if given.get(key):
@@ -69,23 +64,6 @@ def naming_what_cannot_be_read(model: Model) -> Iterator[None]:
         ) from error
 
 
-def _refuse_other_sizes(model: Model, loaded: Any) -> None:
-    """Compare attributes, which have defaults and other names of the same (GPT-2's hidden_size is n_embd)."""
-    if model.architecture not in (None, loaded.model_type):
-        raise UserError(
-            f"model.pretrained={model.pretrained} is of model_type {loaded.model_type}, and the preset of "
-            f"{model.architecture}",
-            "leave model=… out",
-        )
-    saved = {key: getattr(loaded, key) for key in model.config if hasattr(loaded, key)}
-    saved = {
-        key: value.to_dict() if isinstance(value, transformers.PretrainedConfig) else value
-        for key, value in saved.items()
-    }
-    if found := own.find_contradictions(model.config, saved):
-        raise UserError(own.contradiction(model.pretrained, found), "leave model=… and these keys out")
-
-
 def _refuse_unknown(
     kind: Any, given: Mapping[str, Any], *, known: Mapping[str, Any], made: Any, path: str = ""
 ) -> None:
@@ -94,13 +72,13 @@ def _refuse_unknown(
     `known` is what the checkpoint's own configuration has, `path` that of the part, such as `vision_config.`.
     """
     taken = {*inspect.signature(kind.__init__).parameters, *kind.attribute_map}
-    names = {*kind().to_dict(), *taken, *known} - (generating := _OF_GENERATION - taken)
+    names = {*kind().to_dict(), *taken, *known}
     parts = {
         name: part for name, part in vars(made).items() if isinstance(part, transformers.PretrainedConfig)
     }
-    kept = {*made.to_dict(), *generating}
+    kept = {*made.to_dict()}
     elsewhere = {
-        key: f"{name}.{key}" for name, part in parts.items() for key in {*part.to_dict()} - names - generating
+        key: f"{name}.{key}" for name, part in parts.items() for key in {*part.to_dict()} - names
     } | _copies(kind, taken)
     for key, value in given.items():
         if key in _SET_BY_OTHERS:
@@ -132,13 +110,6 @@ _SET_BY_OTHERS = {
     **dict.fromkeys(("dtype", "torch_dtype"), "precision"),
 }
 """Keys of a configuration that the harness sets, and its own key for each."""
-
-_OF_GENERATION = {
-    key
-    for key in vars(transformers.GenerationConfig())
-    if not re.search("token_id$|^output_|^use_cache", key)
-}
-"""Keys that say how text is generated, which changes nothing in training: `max_length` is no `seq_len`."""
 
 
 def _copies(kind: Any, taken: Collection[str]) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""Seeded synthetic batches, from numpy's generator: torch's would differ between versions.
-
-Their lengths matter: some of ONNX Runtime's optimisations skip the padding behind them.
-"""
+"""Seeded synthetic batches, from numpy's generator: torch's would differ between versions."""
 
 from typing import Any
 
@@ -31,11 +28,7 @@ def synthetic(
     seed: int,
     rank: int,
 ) -> list[Arrays]:
-    """`count` distinct micro-batches of `micro_batch` samples, others for every rank.
-
-    Equal arguments give equal batches, whatever the backend, the device or the version of torch. `settings`
-    are the model's transformers configuration; `seq_len` is None where samples have no length.
-    """
+    """`count` micro-batches, others for every rank; `seq_len` is None where samples have no length."""
     random = np.random.default_rng([seed, rank])
     made = []
     for _ in range(count):

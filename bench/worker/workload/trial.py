@@ -30,8 +30,7 @@ def try_model(
 ) -> list[str]:
     """Build a model, take a micro-batch forward and backward; the names of weights that get no gradient.
 
-    `make_arrays` makes the micro-batch of the model's configuration. A large model that needs values is only
-    built, and nothing is said of its gradients. UserError with the `remedy` if a batch fails.
+    A large model that needs values is only built. UserError with the `remedy` if a batch fails.
     """
     where = f"model.pretrained={model.pretrained}" if model.pretrained else f"model.name={model.name}"
     build = partial(models.build, model, attention="eager", dropout=False, checkpointing=checkpointing)

@@ -1,13 +1,13 @@
 """What the collectives of fake groups are."""
 
 from bench.studies.collectives.messages import CollectivesCounted, CountCollectives
-from bench.studies.collectives.sent import Collective, CountedCollective
+from bench.studies.collectives.sent import Collective
 from tests.support.fakes import OF_STUDIES
 
 SENT = [
-    CountedCollective(collective=Collective(kind="all_reduce", bytes=4000, element_bytes=4), calls=2),
-    CountedCollective(collective=Collective(kind="all_reduce", bytes=4, element_bytes=4), calls=1),
-    CountedCollective(collective=Collective(kind="gather", bytes=8, element_bytes=8), calls=1),
+    (Collective(kind="all_reduce", bytes=4000, element_bytes=4), 2),
+    (Collective(kind="all_reduce", bytes=4, element_bytes=4), 1),
+    (Collective(kind="gather", bytes=8, element_bytes=8), 1),
 ]
 """In a step: gradients, a flag, and something that nobody can time alone."""
 

@@ -16,7 +16,7 @@ from bench.report.content.collection import read_comparison
 from bench.studies.converge.ranks import evaluate
 from bench.studies.converge.section import convergence_of
 from bench.studies.converge.table import TABLE
-from bench.worker.rank.torch_rank import TorchRank
+from bench.worker.rank.rank import Rank
 from tests.support import on_any_machine
 from tests.support.configs import a_model, a_spec
 
@@ -86,7 +86,7 @@ def test_the_comparison_has_an_answer(results: Path) -> None:
     assert all(one.courses or one.left_out for one in found.backends)
 
 
-def a_rank(folder: Path, engine: str) -> TorchRank:
+def a_rank(folder: Path, engine: str) -> Rank:
     """One rank of a small model in this process."""
     from bench.worker.rank.training import Training
 
@@ -102,12 +102,12 @@ def a_rank(folder: Path, engine: str) -> TorchRank:
         initial_state=str(folder / "state"),
         saves_initial_state=True,
     )
-    rank = TorchRank(spec, rank=0, local_rank=0)
+    rank = Rank(spec, rank=0, local_rank=0)
     rank.training = Training(spec, rank=0, device=torch.device("cpu"))
     return rank
 
 
-def losses_of_blocks(rank: TorchRank, *, evaluated: bool) -> list[float]:
+def losses_of_blocks(rank: Rank, *, evaluated: bool) -> list[float]:
     """Of five blocks of two steps, with a look at the held-out loss before each, or without."""
     found: list[float] = []
     for _ in range(5):

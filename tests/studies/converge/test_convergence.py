@@ -14,8 +14,7 @@ from bench.report.closing_words import whole_answer
 from bench.report.content.collection import ReportedComparison, read_comparison
 from bench.statistics.intervals import Amount, Speedup
 from bench.studies.converge.convergence import Convergence, find_convergence, judge_difference
-from bench.studies.converge.figure import draw_convergence
-from bench.studies.converge.figures import planned_figures
+from bench.studies.converge.figures import draw_convergence, planned_figures
 from bench.studies.converge.section import convergence_of
 from bench.studies.converge.table import TABLE
 from tests.support.factories import ENVIRONMENT, comparison, failed
@@ -227,7 +226,8 @@ def test_the_command_ends_with_who_came_there_sooner() -> None:
     one = reported({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2, "ortmodule_zero1": [ABOVE] * 2})
     assert whole_answer(one).endswith(
         "Time to a held-out loss of 3, pytorch's over each: ortmodule 1.250× [1.250, 1.250], final loss "
-        "equivalent; ortmodule_zero1 is not compared, since ortmodule_zero1 came there in 0 of 2 launches."
+        "equivalent; ortmodule_zero1 is not compared: it came there in 0 of 2 launches, or the reference not "
+        "in all."
     )
     records = [*comparison({"pytorch": [[2.0], [2.0]]}), failed("ortmodule", "oom", "no memory")]
     beside = {TABLE.kind: followed({"pytorch": [FALLING] * 2, "ortmodule": [FALLING] * 2})}

@@ -4,17 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import UserError
-from bench.report import __main__ as command
 from bench.report.content.collection import read_comparison
 from bench.results import csv_files
-from bench.studies.explain.chart import LOOKS
+from bench.studies.explain.chart import LOOKS, can_show, make_chart
 from tests.studies.explain.fakes import PARTS, write_breakdowns
 from tests.support.many_models import BY_NAME, comparisons_of, write
-from tests.support.reports import svg_texts
-
-# The study of many models draws it; without that one nobody does.
-model_chart = pytest.importorskip("bench.studies.models.figures").model_chart
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +23,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
     profiled = [read_comparison(path) for path in csv_files.list_files(two)]
-    chart, left_out = model_chart([*profiled, *comparisons_of("bert-large")], of="breakdown")
-    assert left_out == ["bert-large-cpux2 is left out: its reference was not profiled and timed"]
-    (panel,) = chart.panels.values()
+    assert [*map(can_show, [*profiled, *comparisons_of("bert-large")])] == [True, True, False]
+    (panel,) = make_chart({"": profiled}).panels.values()
     rows = {row.name: row for row in panel[0].rows}
     assert list(rows) == ["pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1"]
     for name, speed in (("pytorch", 1.0), ("pytorch_best", 1.05), ("ortmodule", 0.8)):
@@ -39,22 +32,14 @@ def test_a_breakdown_is_over_the_reference_s_timed_step(two: Path) -> None:
         assert list(rows[name].marks[0].values) == pytest.approx([1 / speed])
         assert parts[LOOKS["optimizer"]] == pytest.approx(PARTS["optimizer"] / speed, rel=1e-5)
         assert parts[LOOKS["not in the profile"]] == pytest.approx(0.02 / speed, rel=1e-4)
-    with pytest.raises(UserError, match=r"measure\.explain=true"):
-        model_chart(comparisons_of("t5-large"), of="breakdown")
 
 
 def test_a_profile_too_far_from_the_timed_step_has_no_bar_and_says_so(tmp_path: Path) -> None:
     models = (BY_NAME["gpt2"], BY_NAME["t5-large"])
     write(tmp_path, models)
     write_breakdowns(tmp_path, models, profiled={"ortmodule_zero1": 1.5})
-    chart, _ = model_chart([*map(read_comparison, csv_files.list_files(tmp_path))], of="breakdown")
+    chart = make_chart({"": [*map(read_comparison, csv_files.list_files(tmp_path))]})
     rows = {row.name: row for groups in chart.panels.values() for group in groups for row in group.rows}
     far = rows["ortmodule_zero1"]
     assert (far.bars, far.reason) == ([], "profile too far from the timed step")
     assert rows["ortmodule"].bars
-
-
-def test_it_is_drawn_by_the_report_s_command(two: Path, tmp_path: Path) -> None:
-    path = tmp_path / "x.svg"
-    assert command.main(["figure", str(two), "--out", str(path), "--of", "breakdown", "--title", ""]) == 0
-    assert "matrix products" in " ".join(svg_texts(path))

@@ -18,7 +18,7 @@ def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) 
         "launches": 1,
         "rounds": 2,
         "block_seconds": 0.1,
-        "most_trials": 2,
+        "max_trials": 2,
     }
     made = a_config(tmp_path, **measure)
     made.device.memory_limit_gib = 1.5

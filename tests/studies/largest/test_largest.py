@@ -46,13 +46,13 @@ class TestSearch:
     def test_it_doubles_or_halves_and_then_bisects(
         self, start: int, most: int, micro_batch: int, trials: list[int]
     ) -> None:
-        found = find_largest(up_to(most), start=start, most_trials=20)
+        found = find_largest(up_to(most), start=start, max_trials=20)
         assert (found.micro_batch, tried(found)) == (micro_batch, trials)
 
     @pytest.mark.parametrize("start", [1, 5, 8, 64])
     @pytest.mark.parametrize("most", [1, 7, 31, 64, 65, 333, 5000])
     def test_it_ends_within_its_resolution_and_tries_nothing_twice(self, start: int, most: int) -> None:
-        found = find_largest(up_to(most), start=start, most_trials=40)
+        found = find_largest(up_to(most), start=start, max_trials=40)
         resolution = arithmetic.search_resolution(found.micro_batch)
         assert found.micro_batch <= most < found.micro_batch + resolution + 1
         assert len(set(tried(found))) == len(tried(found))
@@ -60,27 +60,27 @@ class TestSearch:
         assert found.gap <= resolution
 
     @pytest.mark.parametrize(
-        ("most", "most_trials", "words"),
+        ("most", "max_trials", "words"),
         [
             (50, 20, "50 (tried 8 16 32 64✗ 48 56✗ 52✗ 50 51✗)"),
-            (50, 5, "48 (tried 8 16 32 64✗ 48, to within 16: measure.most_trials ended the search)"),
+            (50, 5, "48 (tried 8 16 32 64✗ 48, to within 16: measure.max_trials ended the search)"),
             (1000, 2, "at least 16 (tried 8 16: everything fitted)"),
         ],
     )
-    def test_it_says_what_it_tried_and_how_far_it_came(self, most: int, most_trials: int, words: str) -> None:
-        found = find_largest(up_to(most), start=8, most_trials=most_trials)
+    def test_it_says_what_it_tried_and_how_far_it_came(self, most: int, max_trials: int, words: str) -> None:
+        found = find_largest(up_to(most), start=8, max_trials=max_trials)
         assert str(found) == f"largest micro-batch {words}"
 
-    @pytest.mark.parametrize(("most_trials", "sizes"), [(20, "8 4 2 1"), (2, "8 4")])
-    def test_where_nothing_fits_it_is_out_of_memory(self, most_trials: int, sizes: str) -> None:
+    @pytest.mark.parametrize(("max_trials", "sizes"), [(20, "8 4 2 1"), (2, "8 4")])
+    def test_where_nothing_fits_it_is_out_of_memory(self, max_trials: int, sizes: str) -> None:
         with pytest.raises(
             LaunchFailed, match=f"no micro-batch fits, tried {sizes}; the last: bad_alloc"
         ) as e:
-            find_largest(up_to(0), start=8, most_trials=most_trials)
+            find_largest(up_to(0), start=8, max_trials=max_trials)
         assert e.value.status == "oom"
 
     def test_what_was_found_must_fit_again_and_again(self) -> None:
-        found = find_largest(up_to(5), start=4, most_trials=20)
+        found = find_largest(up_to(5), start=4, max_trials=20)
         answers = iter([False, True])  # 5, then 4
 
         def attempt(size: int) -> BatchTrial:
@@ -92,7 +92,7 @@ class TestSearch:
         assert str(confirmed) == "largest micro-batch 4 (tried 4 8✗ 6✗ 5 5✗ 4)"
 
     def test_what_fits_only_now_and_then_ends(self) -> None:
-        found = find_largest(up_to(2), start=2, most_trials=20)
+        found = find_largest(up_to(2), start=2, max_trials=20)
         with pytest.raises(
             LaunchFailed, match="a micro-batch of 1 fitted once and then did not; the last: bad_alloc"
         ) as e:
@@ -138,9 +138,9 @@ class TestComparison:
 
         monkeypatch.setitem(a_config.__globals__, "Device", limited)
 
-    @pytest.mark.parametrize("resident", ["all", "one"])
-    def test_each_backend_is_measured_at_its_own(self, tmp_path: Path, resident: str) -> None:
-        run = a_run(tmp_path, resident=resident)
+    @pytest.mark.parametrize("schedule", ["interleaved", "sequential"])
+    def test_each_backend_is_measured_at_its_own(self, tmp_path: Path, schedule: str) -> None:
+        run = a_run(tmp_path, schedule=schedule)
         assert run.failures == []
         assert batches(run.rows) == {
             "pytorch": {("9", "36")},
@@ -215,12 +215,12 @@ class TestComparison:
             ("ortmodule_zero1", "skipped"),
         }
 
-    @pytest.mark.parametrize("resident", ["all", "one"])
+    @pytest.mark.parametrize("schedule", ["interleaved", "sequential"])
     def test_one_that_does_not_last_a_launch_steps_down_and_starts_over(
-        self, tmp_path: Path, resident: str
+        self, tmp_path: Path, schedule: str
     ) -> None:
         oom = ("oom", "can't allocate memory", "")
-        run = a_run(tmp_path, {"ortmodule": {"breaks": {(2, 13): oom}}}, resident=resident)
+        run = a_run(tmp_path, {"ortmodule": {"breaks": {(2, 13): oom}}}, schedule=schedule)
         assert run.failures == []
         assert batches(run.of("ortmodule")) == {"ortmodule": {("12", "48")}}, "nothing of 13 is left"
         assert {row["launch"] for row in run.of("ortmodule")} == {"3", "4"}, "as many launches as asked for"
@@ -259,11 +259,11 @@ def test_on_a_cpu_it_needs_a_limit(tmp_path: Path) -> None:
         a_config(tmp_path, batch="max")
 
 
-@pytest.mark.parametrize(("resident", "refused"), [("all", True), ("one", False)])
+@pytest.mark.parametrize(("schedule", "refused"), [("interleaved", True), ("sequential", False)])
 def test_limits_that_are_more_than_the_machine_are_refused(
-    tmp_path: Path, resident: str, refused: bool
+    tmp_path: Path, schedule: str, refused: bool
 ) -> None:
-    made = a_config(tmp_path, resident=resident)
+    made = a_config(tmp_path, schedule=schedule)
     made.device.memory_limit_gib, made.measure.batch = 8, "max"
     words = "for each of 3 backends at a time .* set device.memory_limit_gib=4.2,"
     with pytest.raises(UserError, match=words) if refused else nullcontext():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bench.report.content.collection import ReportedComparison
+from bench.results.columns import HASHES
 from bench.results.rows import rows_of_record
 from bench.statistics.summary import summarise
 from bench.studies.limit.cells import combined_rate, model_flops
@@ -176,7 +177,7 @@ def test_without_a_limit_there_is_neither_column_nor_line() -> None:
 
 
 def test_no_committed_result_exceeds_its_limit() -> None:
-    tables = {path: pd.read_csv(path) for path in committed("results/*.csv")}
+    tables = {path: pd.read_csv(path, dtype=HASHES) for path in committed("results/*.csv")}
     with_shares = {path.name: table for path, table in tables.items() if "roofline_share" in table}
     assert with_shares
     for name, table in with_shares.items():

@@ -28,9 +28,9 @@ def test_every_row_has_the_rates_of_both_libraries_at_the_workload_s_shapes(tmp_
         assert float(row["limit_flops_per_s"]) == 8e6, "the highest of all"
 
 
-@pytest.mark.parametrize("resident", ["all", "one"])
-def test_each_library_is_asked_once_and_of_the_first_that_has_it(tmp_path: Path, resident: str) -> None:
-    run = Simulated(tmp_path, resident=resident)
+@pytest.mark.parametrize("schedule", ["interleaved", "sequential"])
+def test_each_library_is_asked_once_and_of_the_first_that_has_it(tmp_path: Path, schedule: str) -> None:
+    run = Simulated(tmp_path, schedule=schedule)
     asked = {group.spec.backend: group.counts for group in run.groups if "time_products" in group.counts}
     assert set(asked) == {"pytorch", "ortmodule"}
     assert [counts.get("count_flops") for counts in asked.values()] == [1, None]

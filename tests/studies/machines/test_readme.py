@@ -7,7 +7,7 @@ from dataclasses import replace
 from bench.compare.kinds import group_by_comparison, group_by_kind, settings_of, spread_between_hosts
 from bench.report.content.collection import read_comparison
 from bench.statistics.intervals import Speedup
-from bench.studies.machines.spread import compare_backends
+from bench.studies.machines.pages import compare_backends
 from tests.support.git import committed
 from tests.support.pages import ROOT, text_of
 

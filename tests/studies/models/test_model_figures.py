@@ -1,5 +1,6 @@
 """The figures over many models: what stands in them, at every width, drawn by one command."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from bench.studies.models.figures import describe_set, figure_sets, model_chart,
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
 from tests.support.many_models import BY_NAME, ELEVEN, Model, comparisons_of, half_width, write
 from tests.support.many_models import comparison as of_model
+from tests.support.pages import ROOT, text_of
 from tests.support.reports import make_machine, svg_texts
 from tests.support.result_files import table_of_records, write_records
 
@@ -251,8 +253,6 @@ def test_the_svg_has_the_width_title_models_and_backends_that_were_asked_for(
     ("options", "sentence"),
     [
         (["--out", "x.gif"], "x.gif is no kind of picture; let --out end in .svg, .pdf or .png."),
-        (["--out", "x.svg", "--width", "1in"], "a figure 1in wide cannot be read; give 2.5in to 40in."),
-        (["--out", "x.svg", "--width", "wide"], "wide is no width; give inches, such as --width 3.3in."),
         (["--out", "x.svg", "--models", "bert"], "no comparison is of the model bert; choose of gpt2,"),
         (["--out", "x.svg", "--backends", "ort"], "no comparison has the backend ort; choose of ortmodule,"),
         (["--out", "x.svg", "--backends", "pytorch"], "pytorch is the reference"),
@@ -273,13 +273,27 @@ def test_a_damaged_or_missing_file_stops_no_other_and_status_is_2(
 ) -> None:
     damaged, out = tmp_path / "damaged.csv", tmp_path / "x.svg"
     damaged.write_text("half")
-    for words in (["figure", "--out", str(out)], ["table"]):
-        assert command.main([*words, str(two), str(damaged), str(tmp_path / "nosuch")]) == 2
-        said = capsys.readouterr()
-        assert "damaged.csv is damaged" in said.err
-        assert "nosuch cannot be read (no such file or directory)" in said.err
+    given = ["figure", "--out", str(out), str(two), str(damaged), str(tmp_path / "nosuch")]
+    assert command.main(given) == 2
+    said = capsys.readouterr()
+    assert "damaged.csv is damaged" in said.err
+    assert "nosuch cannot be read (no such file or directory)" in said.err
     assert out.exists()
-    assert "| gpt2 | " in said.out
+
+
+def test_the_tutorials_figure_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    monkeypatch.chdir(tmp_path)
+    lines = text_of("docs/tutorial.md").replace("\\\n", "").splitlines()
+    (words,) = (line.split()[3:] for line in lines if line.startswith("python -m bench.report "))
+    for line in (words, [word.replace(".pdf", ".svg") for word in words]):
+        assert command.main(line) == 0
+        assert (tmp_path / line[line.index("--out") + 1]).stat().st_size > 500
+    caption, *_ = re.findall("^Caption: .*", capsys.readouterr().out, re.MULTILINE)
+    assert f"> {caption}\n" in text_of("docs/tutorial.md")
+    assert svg_texts(tmp_path / "own-gpt.svg") == svg_texts(ROOT / "docs" / "examples" / "own-gpt.svg")
 
 
 @pytest.mark.parametrize("name", ["a$b$_c", "<b>&", "日本語", "\x1b[31mred", "a\nb"])

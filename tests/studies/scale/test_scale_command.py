@@ -17,7 +17,7 @@ from bench.studies.scale import facts as facts_module
 from bench.studies.scale import topology
 from bench.studies.scale.check import CheckedBytes, counted_bytes
 from bench.studies.scale.figure import draw_scaling
-from bench.studies.scale.model_facts import ModelFacts, ReadyGradients
+from bench.studies.scale.model_facts import ModelFacts
 from bench.studies.scale.page import LIMITS, bytes_in_words, scale_page
 from bench.studies.scale.predict import Prediction, predict
 from tests.support.reports import svg_texts
@@ -35,8 +35,8 @@ FACTS = ModelFacts(
     activation_bytes=3 * 2**30,
     layer_activation_bytes=2 * 2**30,
     ready=(
-        *(ReadyGradients(elements=number * EACH, share=number / LAYERS) for number in range(1, LAYERS + 1)),
-        ReadyGradients(elements=LAYERS * EACH + BESIDE, share=1.0),
+        *((number * EACH, number / LAYERS) for number in range(1, LAYERS + 1)),
+        (LAYERS * EACH + BESIDE, 1.0),
     ),
 )
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from bench.config.choices import DIVIDED
-from bench.studies.scale.memory import bucket_bytes, predict_memory
+from bench.studies.scale.predict import bucket_bytes, predict_memory
 from bench.studies.scale.traffic import DEEPSPEED_BUCKET
 
 MANY = [1, 2, 3, 4, 7, 8, 16, 64, 1024]

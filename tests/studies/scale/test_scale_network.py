@@ -10,8 +10,7 @@ from bench.errors import UserError
 from bench.studies.collectives.sent import SENT
 from bench.studies.scale import topology
 from bench.studies.scale.estimates import Dice, Estimate, estimates_of
-from bench.studies.scale.network import LinkedNodes
-from bench.studies.scale.topology import NetworkLink
+from bench.studies.scale.topology import LinkedNodes, NetworkLink
 
 GB = 1e9
 

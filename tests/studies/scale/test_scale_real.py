@@ -99,7 +99,7 @@ def test_shapes_say_what_a_model_has_however_large_it_is() -> None:
     assert sum(facts.tensors) == facts.trainable == facts.parameters
     assert facts.backward_flops == pytest.approx(2 * facts.forward_flops, rel=0.01)
     assert facts.forward_flops == pytest.approx(2 * 64 * 32 * layer, rel=0.05)
-    assert facts.ready[-1].elements == facts.trainable
+    assert facts.ready[-1][0] == facts.trainable
 
 
 @pytest.mark.once

@@ -8,9 +8,8 @@ import pytest
 
 from bench.statistics.intervals import Floats
 from bench.studies.scale.estimates import Dice
-from bench.studies.scale.network import LinkedNodes
 from bench.studies.scale.steps import Parts, StepSeconds, predict_step
-from bench.studies.scale.topology import load
+from bench.studies.scale.topology import LinkedNodes, load
 from bench.studies.scale.traffic import (
     AFTER_BACKWARD,
     AFTER_UPDATE,

@@ -23,7 +23,7 @@ def test_the_overhead_is_really_measured(tmp_path: Path) -> None:
     )
     assert done.returncode in (0, 1), done.stderr  # how much it costs is no matter for a busy machine
     last = done.stdout.splitlines()[-1]
-    ratio = float(re.match(r"ratio (\d\.\d{3}) \[\d\.\d{3}, \d\.\d{3}\]$", last)[1])  # type: ignore[index]
+    ratio = float(re.match(r"ratio (\d\.\d{3})× \[\d\.\d{3}, \d\.\d{3}\]$", last)[1])  # type: ignore[index]
     blocks = pd.read_csv(tmp_path / "blocks.csv")
     assert list(zip(blocks["launch"], blocks["round"], strict=True)) == [(1, 1), (1, 2), (1, 3)]
     assert ratio > 0

@@ -14,6 +14,7 @@ from bench.config.schema import Config
 from bench.config.track import Track
 from bench.errors import UserError
 from bench.machine import environment
+from bench.measure.plan.resolve import collect_environment
 from bench.studies.sweeps import __main__ as sweeps
 from bench.studies.sweeps import comparisons, runner
 from bench.studies.sweeps.comparisons import is_complete, plan_comparisons
@@ -51,7 +52,7 @@ class Campaign:
                         "device=cpu",
                         "measure.launches=2",
                         "measure.rounds=2",
-                        "measure.resident=one",
+                        "measure.schedule=sequential",
                     ],
                     "backends": {"ort": ["pytorch", "compile"], "modern": ["pytorch", "compile"]},
                     "parts": [
@@ -69,7 +70,7 @@ class Campaign:
 
     def write(self, config: Config, stem: str, **changes: Any) -> None:
         """A results file of as many rounds as `rounds` has; nothing of the backends in `absent`."""
-        here = identity.collect_environment(config)
+        here = collect_environment(config)
         shared = {
             "comparison": stem,
             "config_hash": identity.config_hash(config),
@@ -245,7 +246,7 @@ def test_the_shipped_campaign_holds_what_was_asked_for(monkeypatch: pytest.Monke
     assert all(one.config.resume for one in found)
     assert len(found) == len({one.stem for one in found}) == 20
     assert [one.config.measure.batch for one in found] == ["equal"] * 10 + ["max"] * 10
-    assert [one.config.measure.resident for one in found] == ["all"] * 10 + ["one"] * 10
+    assert [one.config.measure.schedule for one in found] == ["interleaved"] * 10 + ["sequential"] * 10
     assert {"pytorch", "compile", "pytorch_zero1"} <= set(found[0].config.backends)
 
 

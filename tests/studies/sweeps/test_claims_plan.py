@@ -4,7 +4,7 @@ import pytest
 
 from bench.studies.sweeps.plan_file import load_plan
 
-read_claims = pytest.importorskip("bench.studies.claims.published").read_claims
+read_claims = pytest.importorskip("bench.studies.claims.judge").read_claims
 
 
 def test_the_plan_tests_every_claim_that_it_is_said_to_judge() -> None:

@@ -47,7 +47,7 @@ class PretendedNvml(FakeNvml):
         super().__init__(cards={uuid(index): NAME for index in range(int(os.environ[COUNT]))})
         self._clock_mhz = 1755
 
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
         """Looks at the fault now: a rank is forked from a process that did not have it."""
         return self.nvmlClocksEventReasonSwPowerCap if has_fault("throttled") else self.reasons
 

@@ -17,7 +17,6 @@ from bench.config.data import Data
 from bench.config.model import Model
 from bench.errors import UserError
 from bench.plugins.hf.preparation import _source
-from bench.plugins.hf.preparation._faults import raise_fault
 from bench.plugins.hf.preparation._source import first_words
 from bench.worker.workload.tasks import Arrays
 
@@ -35,14 +34,6 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, numbers: list[int]) -> Arrays: ...
-
-
-class RowError(UserError):
-    """A row is not as it must be: the one at `place`, counted from 0, has the `fault`."""
-
-    def __init__(self, place: int, where: str, fault: str, remedy: str) -> None:
-        super().__init__(f"{where}, and row {place + 1} has {fault}", remedy)
-        self.place, self.where, self.fault = place, where, fault
 
 
 class TaskPreparation(ABC):
@@ -145,18 +136,13 @@ class TaskPreparation(ABC):
         tokenizer.padding_side = "right"  # where every synthetic batch has it
 
     def text(self, rows: Sequence[Any], column: str, *, may_be_empty: bool = False) -> list[str]:
-        """A column of texts. What is missing is an empty text, or a `RowError` where a sample needs one."""
-        for place, row in enumerate(rows):
-            if not row and isinstance(row, str | None):
-                if may_be_empty:
-                    continue
-                fault = "none"
-            elif isinstance(row, str):
-                continue
-            else:
-                fault = f"{row!r:.40}"
-            remedy = f"leave such rows out, or set ++data.columns={{{column}: …}}"
-            raise RowError(place, f"{self.where(column)} must hold text", fault, remedy)
+        """A column of texts. What is missing is an empty text, or refused where a sample needs one."""
+        for row in rows:
+            if not isinstance(row, str | None) or not (row or may_be_empty):
+                raise UserError(
+                    f"{self.where(column)} must hold text, and a row has {repr(row) if row else 'none':.40}",
+                    f"leave such rows out, or set ++data.columns={{{column}: …}}",
+                )
         return [row or "" for row in rows]
 
     def tokenize(self, dataset: Any, function: Callable[[dict[str, list[Any]]], Any]) -> Samples:
@@ -164,18 +150,10 @@ class TaskPreparation(ABC):
         key = self._key(dataset, function)
         folder = _source.check_cache() / "bench"
         folder.mkdir(exist_ok=True)
-
-        def numbered(rows: dict[str, list[Any]], numbers: list[int]) -> Any:
-            try:
-                return function(rows)
-            except RowError as error:
-                raise RowError(numbers[error.place], error.where, error.fault, error.remedy) from None
-
         try:
             made = dataset.map(
-                numbered,
+                function,
                 batched=True,
-                with_indices=True,
                 remove_columns=dataset.column_names,
                 cache_file_name=str(folder / f"{key}.arrow"),
                 load_from_cache_file=True,  # despite the user's settings: otherwise all ranks would repeat it
@@ -184,8 +162,6 @@ class TaskPreparation(ABC):
         except OSError as error:
             raise _source.cannot_write(folder, error) from error
         except (TypeError, ValueError) as error:
-            if (path := Path(str(self.data.path))).exists():
-                raise_fault(path)
             raise UserError(
                 f"data.path={self.data.path} cannot be tokenized as it is: {first_words(error)}; "
                 "check the contents of the columns that data.columns chooses."

@@ -22,10 +22,9 @@ def classes(dataset: Any, column: str, task: Any) -> dict[Any, int]:
     except Exception:  # `unique` does not take lists
         labels = dataset[column]
     if None in labels:
-        row = list(dataset[column]).index(None) + 1
         raise UserError(
-            f"{task.where(column)} must hold one class per sample, and row {row} has none; leave such "
-            f"rows out, or set ++data.columns={{{column}: …}}."
+            f"{task.where(column)} must hold one class per sample, and a row has none; leave such rows out, "
+            f"or set ++data.columns={{{column}: …}}."
         )
     return numbering(dataset.features[column], labels, column, task)
 
@@ -59,14 +58,9 @@ def numbering(feature: Any, values: Iterable[Any], column: str, task: Any) -> di
             "(a test split without labels often has -1: set data.split=train)."
         )
     known, classes = task.settings.num_labels, max(high + 1, getattr(feature, "num_classes", 0))
-    if high >= known:
-        raise UserError(
-            f"{where} holds the label {high:,}, but model.name={task.model} has {known:,} classes, which "
-            f"count from 0; correct the label, or set ++model.config.num_labels={classes}."
-        )
     if classes > known:
         raise UserError(
-            f"{where} has {classes:,} classes, but model.name={task.model} has "
-            f"{task.settings.num_labels:,}; set ++model.config.num_labels={classes}."
+            f"{where} has {classes:,} classes, counted from 0, but model.name={task.model} has {known:,}; "
+            f"correct the labels, or set ++model.config.num_labels={classes}."
         )
     return numbers

@@ -13,10 +13,17 @@ import datasets
 
 from bench.config.data import Data
 from bench.errors import UserError, did_you_mean
-from bench.plugins.hf.preparation._faults import BUILDERS, builder_of, raise_fault
 
 LONGEST_REASON = 200  # characters of another library's message within our sentence
+BUILDERS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".txt": "text"}
+"""What reads a single file of this ending, `.gz` after it or not; of a folder, `datasets` finds out."""
+
 NO_ROWS = "corresponds to no data"  # in the words of `datasets` about files that can be read and hold nothing
+
+
+def builder_of(path: Path) -> str | None:
+    """The name of what reads this file; None if nothing does."""
+    return BUILDERS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
 
 
 def load(data: Data, key: str) -> Any:
@@ -126,8 +133,6 @@ def _naming(data: Data) -> Iterator[None]:
     except Exception as error:
         assert data.path is not None
         path = Path(data.path)
-        if path.exists():
-            raise_fault(path)
         kind = "is a file that" if path.is_file() else "is a folder that"
         if not path.exists():
             kind = "is no folder here, and as a hub id"

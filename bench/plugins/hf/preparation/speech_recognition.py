@@ -13,10 +13,7 @@ from bench.worker.workload.tasks import IGNORED, Arrays
 
 
 class Preparation(MediaPreparation):
-    """Works like transformers' run_speech_recognition_seq2seq.py, for models like Whisper.
-
-    Labels are padded to `seq_len`; the model makes the decoder's inputs out of them.
-    """
+    """Works like transformers' run_speech_recognition_seq2seq.py; labels are padded to `seq_len`."""
 
     columns = ("audio", "text")
     processor_class = "AutoProcessor"

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from bench.errors import UserError
-from bench.plugins.hf.preparation import RowError, Samples, TaskPreparation
+from bench.plugins.hf.preparation import Samples, TaskPreparation
 from bench.plugins.hf.preparation._labels import numbering
 from bench.worker.workload.tasks import IGNORED
 
@@ -24,11 +24,10 @@ class Preparation(TaskPreparation):
         numbers = numbering(feature, chain.from_iterable(tags), "ner_tags", self)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
-            for number, (words, labels) in enumerate(zip(rows["tokens"], rows["ner_tags"], strict=True)):
+            for words, labels in zip(rows["tokens"], rows["ner_tags"], strict=True):
                 if len(_list(words, "tokens", self)) != len(labels):
-                    raise RowError(
-                        number,
-                        f"data.path={self.data.path} must have a tag for each token",
+                    raise UserError(
+                        f"data.path={self.data.path} must have a tag for each token, and a row has "
                         f"{len(words)} tokens and {len(labels)} ner_tags",
                         "correct it",
                     )

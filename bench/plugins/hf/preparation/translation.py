@@ -7,10 +7,7 @@ from bench.worker.workload.tasks import IGNORED
 
 
 class Preparation(TaskPreparation):
-    """Works like transformers' run_translation.py with --pad_to_max_length.
-
-    `++data.columns={source: translation.de, target: translation.en}` fits the datasets of the hub.
-    """
+    """Works like transformers' run_translation.py with --pad_to_max_length."""
 
     columns = ("source", "target")
 

@@ -31,11 +31,7 @@ class Task(Protocol):
     def synthetic(
         self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
     ) -> Arrays:
-        """A random micro-batch.
-
-        `lengths` are those of each sample without its padding, shape (micro_batch,), from 1 to `seq_len`, or
-        without meaning where samples have none.
-        """
+        """A random micro-batch; `lengths` without padding, shape (micro_batch,), are from 1 to `seq_len`."""
 
 
 class TextTask(Task):
@@ -93,10 +89,10 @@ def make(name: str) -> Task:
 
 
 def draw_labels(settings: Any, *, count: int, random: Generator) -> Arrays:
-    """Random labels of `count` samples.
+    """Random classes, int64 of shape (count,).
 
-    Classes, int64 of shape (count,). With `num_labels=1`, or a `problem_type` that says so, what is learnt
-    are numbers, or for each class whether it applies: float32 of shape (count,) or (count, num_labels).
+    With `num_labels=1`, or a `problem_type` that says so, numbers, or for each class whether it applies:
+    float32 of shape (count,) or (count, num_labels).
     """
     classes, problem = settings.num_labels, getattr(settings, "problem_type", None)
     shape = (count,) if classes == 1 else (count, classes)
@@ -122,30 +118,28 @@ def padding_token(settings: Any) -> int:
 def draw_tokens(settings: Any, *, mask: Integers, random: Generator) -> Integers:
     """Random ids where `mask` is 1, the padding's, and only there, where it is 0: int64, shaped as `mask`."""
     padding = padding_token(settings)
-    ids = random.integers(0, setting(settings, "vocab_size") - 1, size=mask.shape, dtype=np.int64)
-    return np.where(mask.astype(bool), _skip(padding, ids), padding)
+    return np.where(mask == 1, _draw(setting(settings, "vocab_size"), padding, mask.shape, random), padding)
 
 
-def _skip(padding: int | None, ids: Integers) -> Integers:
-    """Ids drawn from a vocabulary without the padding's id, shifted so that none is the padding's."""
+def _draw(vocabulary: int, padding: int | None, shape: tuple[int, ...], random: Generator) -> Integers:
+    """Random ids, int64, none of which is the padding's."""
+    ids = random.integers(0, vocabulary - (padding is not None), size=shape, dtype=np.int64)
     return ids if padding is None else ids + (ids >= padding)
 
 
 def hidden(
     ids: Integers, *, eligible: Any, mask_token: int, vocabulary: int, padding: int | None, random: Generator
 ) -> tuple[Integers, Integers]:
-    """Inputs and labels: of the chosen 15 %, 80 % become the mask, 10 % any token, and 10 % stay.
+    """Inputs and labels of `ids`, int64 of shape (batch, length); `eligible` is true where there is a word.
 
     A row in which nothing was chosen gets its first eligible token: without a label its loss is undefined.
-    `ids` are int64 of shape (batch, length); `eligible` is true where there is a word. No token gets the
-    `padding` as its id, if there is any, since ONNX Runtime takes out padding by it.
+    No token gets the id `padding`, by which ONNX Runtime takes out padding.
     """
     chosen = (random.random(ids.shape) < MASKED_SHARE) & eligible
     without = np.flatnonzero(~chosen.any(axis=1) & eligible.any(axis=1))
     chosen[without, eligible[without].argmax(axis=1)] = True
     fate = random.random(ids.shape)
-    count = vocabulary if padding is None else vocabulary - 1
-    others = _skip(padding, random.integers(0, count, size=ids.shape, dtype=np.int64))
+    others = _draw(vocabulary, padding, ids.shape, random)
     inputs = np.where(chosen & (fate < 0.8), mask_token, ids)
     inputs = np.where(chosen & (fate >= 0.8) & (fate < 0.9), others, inputs)
     return inputs.astype(np.int64), np.where(chosen, ids, IGNORED)
