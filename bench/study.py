@@ -5,6 +5,7 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | module | what the core takes of it |
 | --- | --- |
 | `__init__.py` | `STUDY`: the question, and the configurations that ask it; imports nothing but this module |
+| `settings.py` | `Settings`: keys of `measure`, hashed unless default or `UNHASHED` |
 | `checks.py` | `check`: refuses a `bench.config.schema.Config` |
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
 | `watch.py` | `WATCH`: of a `Run`, `look`s at a group that was built or timed in a block, and `write`s |
@@ -45,6 +46,9 @@ class Study:
     command: str  # by which it is asked: of make, or a setting of `make bench`
     # whether a `bench.config.schema.Config` asks for its stage
     is_wanted: Callable[[Any], bool] = lambda config: False  # noqa: ARG005
+    # steps of every block of a `Config`, where training is followed: launches then differ in their seed
+    block_steps: Callable[[Any], int | None] = lambda config: None  # noqa: ARG005
+    file_word: str = ""  # in the name of its results files, which then replace no others
     # what it adds to a comparison that did not ask for it, in words, and the configuration that then does
     adds: tuple[str, Callable[[Any], Any]] | None = None
     figure: str = ""  # the name of its chart, if it has one
@@ -80,6 +84,11 @@ def from_parts(part: str, function: str, *arguments: Any) -> list[Any]:
     """What a function of a module returns, of all studies that have it, one after the other."""
     functions = [getattr(module, function, None) for module in load_parts(part).values()]
     return [each for make in functions if make for each in make(*arguments)]
+
+
+def block_steps(config: Any) -> int | None:
+    """The steps that a study gives every block; None where blocks last for a time."""
+    return next(filter(None, (study.block_steps(config) for study in find_studies().values())), None)
 
 
 def load_plugin(module: str) -> ModuleType:

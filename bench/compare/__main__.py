@@ -124,7 +124,7 @@ class ComparedSources:
             (self.uncompared, "file", "could not be compared"),
             (len(self.new), "new file", ""),
             (len(self.pairing.missing), "missing file", ""),
-            (self.pairing.unchanged, "file", f"as in {self.base.name}"),
+            (self.pairing.unchanged, "file", f"unchanged since {self.base.name}"),
         )
         said = [f"{plural(count, noun)} {words}".rstrip() for count, noun, words in counts if count]
         if worse:

@@ -89,7 +89,6 @@ rounding to 24, 11, 11 and 8 significant bits."""
 LENGTHS = ("full", "uniform")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
-COUNT = "count"  # after the timed launches, count the collectives of a step
 
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""

@@ -1,6 +1,7 @@
 """Make a checked `Config` out of a command line's overrides, by Hydra."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -10,6 +11,7 @@ from bench.config import own
 from bench.config.backend import choose_reference
 from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.data import Data
+from bench.config.measure import MeasureWithStudies
 from bench.config.overrides import for_hydra
 from bench.config.refusals import as_user_errors
 from bench.config.schema import Config
@@ -19,9 +21,16 @@ from bench.machine.identity import name_folder
 from bench.setup import stacks
 
 
+def schema() -> DictConfig:
+    """Return the types of all settings, those of studies too."""
+    types: Any = OmegaConf.structured(Config)
+    types.measure = MeasureWithStudies
+    return types
+
+
 def register() -> None:
     """Register with Hydra the schema and the resolvers that `conf/` uses; a second call changes nothing."""
-    ConfigStore.instance().store(name="schema", node=Config)
+    ConfigStore.instance().store(name="schema", node=schema())
     # Hydra copies its sources for every listing of a group, and this store with them: 90 times in a --help.
     setattr(ConfigStore, "__deepcopy__", lambda store, _copied: store)  # noqa: B010 (mypy has no such method)
     resolvers: dict[str, Callable[..., object]] = {

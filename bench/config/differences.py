@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
 from bench.config.choices import CONF, USUAL_BACKENDS
-from bench.config.compose import default_backends, default_model, default_precision, register
+from bench.config.compose import default_backends, default_model, default_precision, register, schema
 from bench.config.overrides import FREE, SEARCHPATH
 from bench.config.own import OWN
 from bench.config.schema import Config
@@ -80,7 +80,7 @@ def differences(config: Config) -> dict[str, Any]:
     said["track"] = said["track"] | {name: _load("track", name, config) for name in track}
     if not said["model"]:  # in a file of another name: all of it differs
         chosen["model"] = OWN
-    typed = OmegaConf.merge(OmegaConf.structured(Config), said)
+    typed = OmegaConf.merge(schema(), said)
     defaults: Any = OmegaConf.create(OmegaConf.to_container(typed, resolve=False))
     found = {group: choice for group, choice in chosen.items() if choice != usual[group]}
     wanted = dataclasses.asdict(config)

@@ -8,16 +8,14 @@ from typing import Any
 from bench.config.choices import RENDEZVOUS
 from bench.config.content import hash_file, hash_files
 from bench.config.data import SHORTEST_SHARE
+from bench.config.measure import UNHASHED, Measure
 from bench.config.model import ALL
 from bench.config.schema import Config
 from bench.config.training import GROWTH_STEPS, INITIAL_SCALE
 from bench.machine.environment import digest
 from bench.study import load_plugin
 
-OF_MEASURING = {
-    **{"evaluate_every": None, "target_loss": None, "margin_loss": None},
-    **{"min_steps": 1, "block_warmup_s": 0.0},
-}
+OF_MEASURING = {"min_steps": 1, "block_warmup_s": 0.0}
 OF_A_MODEL = {"trained": ALL, "module": None, "trust_remote_code": False}
 OF_A_BACKEND = {
     **{"precision": None, "checkpointing": None, "accumulate": 1, "loop": "bare"},
@@ -33,9 +31,10 @@ def measured_settings(config: Config) -> dict[str, Any]:
     plain = dataclasses.asdict(config)
     for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "searchpath"):
         del plain[place]
-    for setting in ("name", "timeout_s", "wait_s", "max_launches", "explain", "collectives"):
-        del plain["measure"][setting]
-    _leave_out(plain["measure"], OF_MEASURING)
+    of_studies = {field.name: field.default for field in dataclasses.fields(config.measure)}
+    of_studies = {key: of_studies[key] for key in of_studies if key not in Measure.__dataclass_fields__}
+    _leave_out(plain["measure"], OF_MEASURING | of_studies)
+    plain["measure"] = {key: value for key, value in plain["measure"].items() if key not in UNHASHED}
     for setting in RENDEZVOUS:
         del plain["device"][setting]
     _leave_out(plain["device"], {"share_cores": False, "link_gbit_per_s": None})

@@ -1,10 +1,10 @@
 """The settings of `measure`: how long and how often blocks are timed, and when to stop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
-from bench.config.choices import COUNT
 from bench.config.fields import above_zero, at_least, check_fields, one_of
 from bench.errors import UserError
+from bench.study import load_parts
 
 SATURATING = "saturating"
 
@@ -44,15 +44,7 @@ class Measure:
     # max: each backend at the largest micro-batch that fits
     # saturating: all at the one that fills the GPU, found by doubling
     batch: str = one_of("equal", "max", SATURATING, default="equal")
-    explain: bool = False  # profile every backend after the timed launches
-    collectives: str | None = one_of(COUNT, default=None)  # then count what ranks send each other
     max_trials: int = at_least(2, 12)  # launches that the search for the batch may take, of each backend
-    # steps of a block; after each block the held-out loss is computed
-    evaluate_every: int | None = at_least(1, None)
-    # of those, the one to reach
-    target_loss: float | None = above_zero(None, most=5.5, why="a model that has learnt nothing is there")
-    # final ones that differ by less are equivalent
-    margin_loss: float | None = above_zero(None, most=0.5, why="learning little would equal learning much")
 
     def __post_init__(self) -> None:
         check_fields(self, "measure.")
@@ -62,3 +54,18 @@ class Measure:
                 f"measure.{key} needs launches that are timed, and measure.launches=0 has none",
                 "leave one of them out",
             )
+
+
+OF_STUDIES = load_parts("settings").values()
+
+MeasureWithStudies: type[Measure] = make_dataclass(
+    "MeasureWithStudies",
+    (),
+    bases=(*(part.Settings for part in OF_STUDIES), Measure),
+    kw_only=True,
+    namespace={"__module__": __name__},  # so that it can be pickled
+)
+"""`Measure` with the settings of every study that is there."""
+
+UNHASHED = {"name", "timeout_s", "wait_s", "max_launches"}.union(*(part.UNHASHED for part in OF_STUDIES))
+"""Those that do not change what is measured."""

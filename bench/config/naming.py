@@ -15,6 +15,7 @@ from bench.config.choices import RENDEZVOUS, USUAL_BACKENDS
 from bench.config.differences import PLACES, differences
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
+from bench.study import find_studies
 
 LONGEST = 60  # characters of a name; what does not fit is left out
 DIGITS = 4  # how many of the hash a name ends with
@@ -71,8 +72,9 @@ def _named_settings(config: Config, stack: str) -> dict[str, Any]:
         named["measure.batch"] = config.measure.batch
     if not config.measure.launches:
         named["measure"] = "parity"  # it replaces no file of timed rounds
-    if config.measure.evaluate_every is not None:
-        named["measure"] = "converge"
+    for study in find_studies().values():
+        if study.file_word and study.is_wanted(config):
+            named["measure"] = study.file_word
     if stack != DEFAULT_STACK:
         named["stack"] = stack
     return named

@@ -161,7 +161,7 @@ class Config:
         if self.device.share_cores and self.measure.launches:
             raise UserError(
                 "device.share_cores=true has ranks take turns on a core, so that nothing can be timed",
-                f"set measure=parity measure.collectives={choices.COUNT}, which counts what they send",
+                "set measure=parity measure.collectives=count, which counts what they send",
             )
         if self.measure.batch == SATURATING and self.device.type == "cpu":
             raise UserError(

@@ -86,6 +86,20 @@ def select_visible(uuids: Sequence[str], setting: str | None) -> list[int]:
     return chosen
 
 
+def describe_first_use(gpus: Sequence[Gpu]) -> str:
+    """What ONNX Runtime's first step on these GPUs needs time for; empty if nothing.
+
+    The wheel of 1.19.2 has machine code up to compute capability 8.6, which later ones of 8 run, too.
+    """
+    newer = sorted({gpu.capability for gpu in gpus if gpu.capability[0] > 8})
+    if not newer:
+        return ""
+    return (
+        f"ONNX Runtime has no machine code for compute capability {newer[0][0]}.{newer[0][1]}: the driver "
+        "compiles its kernels at their first use, once for this environment, which takes minutes"
+    )
+
+
 def short_name(name: str) -> str:
     """A GPU's name for file names and columns: `NVIDIA H200` becomes `h200`."""
     bare = re.sub(r"^(nvidia|tesla)\s+", "", name.strip().lower())

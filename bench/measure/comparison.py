@@ -18,7 +18,7 @@ from bench.config.backend import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
 from bench.launch.group import Group
-from bench.machine.gpus import visible_gpus
+from bench.machine.gpus import describe_first_use, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.gpu_sampler import GpuSampler, SampledDevice
 from bench.machine.telemetry.other_processes import Scan, scan_cores
@@ -108,6 +108,11 @@ class Comparison:
         ours = frozenset(itertools.chain(*cores))
         scan = scan or partial(scan_cores, ours)
         plan = resolve(config, stem, gpus=gpus, cores=cores)
+        uses_onnxruntime = any(backend.engine == "ortmodule" for backend in config.backends.values())
+        self._first_words = [
+            describe_reference(plan.reference, plan.backends),
+            describe_first_use(gpus) if uses_onnxruntime else "",
+        ]
         bar = bar or ProgressBar(Console(stderr=True))
         of_studies: list[type[Stage]] = [part.STAGE for part in load_wanted("stage", config)]
         of_studies.sort(key=lambda stage: bool(stage.after_verdict))  # last what no verdict waits for
@@ -152,7 +157,7 @@ class Comparison:
     def measure(self) -> None:
         """Run the stages; what fails leaves a row and the others go on."""
         run, names = self.shared, self.shared.names
-        if words := describe_reference(run.plan.reference, run.plan.backends):
+        for words in filter(None, self._first_words):
             run.bar.print_line(words)
         if run.plan.config.resume:
             run.bar.print_line(run.earlier.summary(run.output.csv))

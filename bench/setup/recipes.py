@@ -88,7 +88,7 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, .
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=libraries,
             inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
-            does="g++" + " and nvcc" * gpu + " compile ONNX Runtime's extensions of torch, minutes",
+            does="compiles ONNX Runtime's extensions of torch, a few minutes",
             remedy="it needs a working g++ with C++17",
         ),
         deepspeed_stage(checkout, env, requirements, choice),

@@ -1,6 +1,7 @@
 """A study is its folder: without it everything else runs as before."""
 
 import ast
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.setup.checkout import ROOT
-from bench.study import FOLDER, find_studies
+from bench.study import FOLDER, find_studies, load_part
 from tests.support.git import copy_committed, git
 from tests.support.python import run_python
 
@@ -74,6 +75,10 @@ def test_without_a_study_a_comparison_runs_and_imports_hold(study: str, tmp_path
     skipped = ("__main__", "inside", "bare_loop", "ranks")
     named = [name for name in without_torch if not name.endswith(skipped) and ".inside." not in name]
     run(copy, "tests.studies.import_all", *named)
+    if settings := load_part(study, "settings"):
+        key = next(field.name for field in dataclasses.fields(settings.Settings))
+        refused = run_python("-m", "bench", f"measure.{key}=null", cwd=copy)
+        assert (refused.returncode, f"measure.{key}" in refused.stderr) == (2, True)
     compare(copy, tmp_path)
 
 

@@ -199,9 +199,16 @@ WELL = BackendChange(
             "2 files did not become worse; 2 files could not be compared.",
         ),
         ({}, 1, 0, 0, 0, "1 file could not be compared."),
-        ({}, 0, 0, 0, 9, "9 files as in HEAD."),
+        ({}, 0, 0, 0, 9, "9 files unchanged since HEAD."),
         ({}, 0, 1, 2, 0, "1 new file; 2 missing files."),
-        ({"a": [WORSE], "b": [WELL]}, 0, 0, 0, 1, "1 file did not become worse; 1 file as in HEAD."),
+        (
+            {"a": [WORSE], "b": [WELL]},
+            0,
+            0,
+            0,
+            1,
+            "1 file did not become worse; 1 file unchanged since HEAD.",
+        ),
         ({"a": [WORSE] * 5}, 0, 0, 0, 0, "ortmodule of a (throughput, memory) and 2 more."),
     ],
 )

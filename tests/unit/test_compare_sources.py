@@ -101,13 +101,13 @@ def test_only_what_differs_from_the_last_commit_is_compared(
     write_results("machine/bench/runs/raw", two_backends())  # no comparison lies there
     write_results(f"{A}.breakdown", two_backends())
     assert main([]) == 0
-    assert capsys.readouterr().out == "2 files as in HEAD.\n"
+    assert capsys.readouterr().out == "2 files unchanged since HEAD.\n"
 
     write_results(A, two_backends(seed=2))
     git("add", ".")  # what is staged is not committed
     assert main([]) == 0
     output = capsys.readouterr().out
-    assert "1 file did not become worse; 1 file as in HEAD." in output
+    assert "1 file did not become worse; 1 file unchanged since HEAD." in output
     assert B not in output
 
     write_results(A, two_backends(seed=2, torch=2.3))

@@ -34,7 +34,6 @@ BACKENDS = [name for name in CHOICES if name not in SETS]
 ON_GPUS = ["ortmodule_tuned", "compile_reduce_overhead", "pytorch_flash", "pytorch_tf32", "pytorch_unpinned"]
 WITH_LOADERS = ["pytorch_unpinned", "pytorch_workers"]
 TEXTS = ["data=hf", "data.path=texts", "data.processor=words"]
-CONVERGE = "measure=converge data=python_docs"
 ON_GPU = "device=cuda device.world_size=1"
 IN_16_BITS = ["ortmodule_zero1_native", "pytorch_zero1_native"]
 
@@ -246,46 +245,6 @@ def test_pytorch_at_its_best_leaves_its_attention_to_the_rank_unless_the_user_ch
     assert config.attention_of("pytorch_sdpa") == "sdpa"  # asked for by name: refused where it is not there
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        (
-            "measure.launches=1",
-            "several launches, each of which is a seed, and measure.launches=1 has no inter",
-        ),
-        ("measure.launches=0", "measure.launches=0 has no interval; set measure.launches=5."),
-        (
-            "measure.target_half_width=0.01",
-            "with measure.evaluate_every equal steps are compared; set measure.target_half_width=null.",
-        ),
-        ("measure.repeats=3", "measure.repeats=3 would train a backend for longer than the others"),
-        ("measure.preheat_s=5", "measure.preheat_s=5.0 would train a fast backend for more steps"),
-        (
-            "measure.batch=max device.memory_limit_gib=4",
-            "gives each backend a batch, and so steps, of its own",
-        ),
-        ("measure.evaluate_every=0", "measure.evaluate_every must be at least 1, not 0."),
-        ("measure.target_loss=0", "measure.target_loss must be above 0, not 0.0."),
-        ("measure.margin_loss=-1", "measure.margin_loss must be above 0, not -1.0."),
-        ("measure.target_loss=null", "measure.evaluate_every needs measure.target_loss"),
-        ("measure.evaluate_every=null", "measure.target_loss has no effect without measure.evaluate_every; "),
-        ("data=synthetic", "the loss on data that is never trained on, and data=synthetic has none"),
-    ],
-)
-def test_a_way_to_a_target_that_means_nothing_is_refused(override: str, words: str) -> None:
-    assert words in refusal(*CONVERGE.split(), "model=bert-tiny", "device=cpu", *override.split())
-
-
-def test_a_target_is_a_part_of_what_is_measured_only_where_there_is_one() -> None:
-    keys = {"evaluate_every", "target_loss", "margin_loss"}
-    assert not keys & measured_settings(compose())["measure"].keys(), (
-        "older files would be of another comparison"
-    )
-    measured = measured_settings(compose([*CONVERGE.split(), "model=bert-tiny"]))["measure"]
-    assert keys <= measured.keys()
-    assert (measured["launches"], measured["repeats"], measured["preheat_s"]) == (5, 0, 0.0)
-
-
 # --- what depends on the machine ------------------------------------------------------------------
 
 
@@ -489,8 +448,6 @@ REFUSED = [
     ("measure.parity_steps=2", "at least 3, not 2."),  # of which no loss is of a batch that was seen before
     ("measure.margin=0.9", "at most 0.2, not 0.9: published speed-ups would be called `same`."),
     ("measure.target_half_width=3", "at most 0.2, not 3: launches would end before the faster one is known."),
-    (f"{CONVERGE} measure.target_loss=9", "at most 5.5, not 9: a model that has learnt nothing is there."),
-    (f"{CONVERGE} measure.margin_loss=3", "at most 0.5, not 3: learning little would equal learning much."),
     (
         "adam.lr=1e-30",
         "so that parity sees no lost update; set adam.lr=1e-08 or more, and adam.eps=1 or less",

@@ -14,6 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from bench.config.choices import CONF
 from bench.config.compose import compose
+from bench.config.measure import Measure, MeasureWithStudies
 from bench.config.schema import Config
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import read_comparison
@@ -63,7 +64,7 @@ def schema_has(dotted: str) -> bool:
             (kind,) = (one for one in typing.get_args(kind) if one is not NoneType)
         if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
             return typing.get_origin(kind) is dict
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(MeasureWithStudies if kind is Measure else kind)
         if key not in hints:
             return False
         kind = hints[key]

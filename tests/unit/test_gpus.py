@@ -7,6 +7,7 @@ import pytest
 from bench.errors import UserError
 from bench.machine.gpus import (
     Gpu,
+    describe_first_use,
     select_visible,
     short_name,
     visible_gpus,
@@ -136,3 +137,9 @@ def test_the_fake_has_the_real_packages_interface(name: str, fake: object) -> No
 )
 def test_short_names_are_short_and_safe(name: str, short: str) -> None:
     assert short_name(name) == short
+
+
+def test_a_gpu_newer_than_onnx_runtime_s_code_needs_minutes_and_others_need_no_words(nvml: FakeNvml) -> None:
+    newest, _, turing = visible_gpus()
+    assert "compute capability 9.0: the driver compiles its kernels" in describe_first_use([newest, turing])
+    assert describe_first_use([turing]) == describe_first_use([]) == ""

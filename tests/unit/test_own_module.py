@@ -181,7 +181,7 @@ def test_what_does_not_fit_a_module_is_refused_in_a_sentence(overrides: str, wor
 @pytest.mark.parametrize(
     ("experiment", "part", "usual", "of_a_module"),
     [
-        *((name, "data.lengths", "full", "uniform") for name in ("advise", "methods")),
+        ("advise", "data.lengths", "full", "uniform"),
         *((name, "model.size", "mini", "published") for name in ("matrix", "choices")),
     ],
 )

@@ -71,18 +71,6 @@ def test_a_complete_comparison_starts_nothing(tmp_path: Path) -> None:
     assert run.printed[-1] == "nothing is missing"
 
 
-def test_where_every_failure_is_final_nothing_is_missing(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"collectives": "count"}
-    lost: dict[str, Script] = {name: {"loss": float("nan")} for name in BACKENDS}
-    assert {row["status"] for row in Resumable(tmp_path, lost, measure=settings).rows} == {
-        "diverged",
-        "skipped",
-    }
-    run = Resumable(tmp_path, measure=settings, resume=True)
-    assert run.groups == []
-    assert run.printed[-1] == "nothing is missing"
-
-
 def test_without_a_file_everything_is_measured(tmp_path: Path) -> None:
     run = Resumable(tmp_path, resume=True)
     assert len(run.rows) == 3 * 2 * 3

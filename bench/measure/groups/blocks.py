@@ -18,6 +18,7 @@ from bench.measure.record.ledger import Ledger
 from bench.results import arithmetic, validity
 from bench.results.prediction import predict
 from bench.results.records import Block, Phase, WarmUp, Workload
+from bench.study import block_steps
 
 MOST_WARMUP_BLOCKS = 6  # of `measure.warmup_steps` each: then warm-up ends, settled or not
 
@@ -46,7 +47,7 @@ class BlockTimer:
     def __post_init__(self) -> None:
         self._measure = self.plan.config.measure
         # of each launch; None: until memory and speed are settled
-        self.warmup_blocks = EQUAL_WARMUP_BLOCKS if self._measure.evaluate_every is not None else None
+        self.warmup_blocks = EQUAL_WARMUP_BLOCKS if block_steps(self.plan.config) else None
         # the processes that used the cores just after blocks of this launch that others spoiled
         self.competitors: list[Competitor] = []
         # of this launch: every step's loss, by backend; and whether steps draw random numbers

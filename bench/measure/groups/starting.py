@@ -12,6 +12,7 @@ from bench.launch.group import Group
 from bench.launch.spec import WorkerSpec
 from bench.measure.plan.plans import PARITY, ComparisonPlan, Launch
 from bench.results.records import LaunchStage
+from bench.study import block_steps
 
 
 @dataclass
@@ -58,7 +59,7 @@ class GroupStarter:
             return dataclasses.replace(spec, dropout=False, saves_initial_state=saves)
         config = self.plan.config
         # Rank r uses seed + r, so the seeds of two launches must be at least `world_size` apart.
-        apart = config.device.world_size if config.measure.evaluate_every is not None else 0
+        apart = config.device.world_size if block_steps(config) else 0
         return dataclasses.replace(
             spec,
             micro_batch=self.micro_batches.get(name, spec.micro_batch),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from bench.config.measure import UNHASHED
 from bench.errors import UserError
 from bench.measure.plan.plans import Output
 from bench.results import csv_files
@@ -116,7 +117,7 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str) -> 
     if set(table["config_hash"]) == {record.config_hash}:
         return
     before, now = by_key(latest_overrides(table)), by_key(record.overrides)
-    usual, without_effect = "by default", ("measure.launches", "measure.max_launches", "measure.explain")
+    usual, without_effect = "by default", {f"measure.{key}" for key in ("launches", *UNHASHED)}
     keys = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
     pairs = {key: (before.get(key, usual), now.get(key, usual)) for key in keys if key not in without_effect}
     lines = [f"{key}: {then}, now {today}" for key, (then, today) in pairs.items()]

@@ -22,7 +22,7 @@ from bench.measure.record.progress import describe_duration
 from bench.measure.stages.later import LaterLosses
 from bench.measure.stages.stage import Run, Stage
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
-from bench.study import load_wanted
+from bench.study import block_steps, load_wanted
 
 USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
 """Usual number of a backend's warm-up blocks, and a block's seconds besides its steps: for estimates."""
@@ -34,7 +34,7 @@ class TimedLaunches(Stage):
     def __init__(self, shared: Run) -> None:
         super().__init__(shared)
         # of every timed block, if they are given or an earlier run has found them; else 0
-        self._steps = shared.measure.evaluate_every or shared.earlier.steps
+        self._steps = block_steps(shared.plan.config) or shared.earlier.steps
         self._watches = [part.WATCH(shared) for part in load_wanted("watch", shared.plan.config)]
         self._begun_anew = 0  # how often a backend lost its rounds
         self._crowded_out: list[str] = []  # who ran out of memory beside others

@@ -71,7 +71,7 @@ class MachinePage:
         pages, not_above = self.other_pages, f"; in no table above, since {LEFT_ALONE}"
         further: list[Block] = [Paragraph("Further pages:"), Bullets(pages)] if pages else []
         return [
-            Heading(f"All {plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
+            Heading(f"{plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
             *(
                 Folded(
                     f"{one.title}{_warnings([one], ': ')}{not_above if one.uncontrolled else ''}",

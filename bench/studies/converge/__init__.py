@@ -6,4 +6,6 @@ STUDY = Study(
     answers="How soon does each backend reach a held-out loss, and does it end at the same one?",
     command="measure=converge",
     is_wanted=lambda config: config.measure.evaluate_every is not None,
+    block_steps=lambda config: config.measure.evaluate_every,
+    file_word="converge",
 )

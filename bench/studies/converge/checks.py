@@ -2,6 +2,7 @@
 
 from bench.config.schema import Config
 from bench.errors import UserError
+from bench.studies.converge.settings import Settings
 
 OTHERS = {
     "batch": ("equal", "gives each backend a batch, and so steps, of its own"),
@@ -16,6 +17,7 @@ OTHERS = {
 def check(config: Config) -> None:
     """Look at the settings of `measure`, and whether any data are held out."""
     measure = config.measure
+    assert isinstance(measure, Settings)
     for key in ("target_loss", "margin_loss"):
         is_set = getattr(measure, key) is not None
         if is_set and measure.evaluate_every is None:

@@ -14,6 +14,7 @@ from bench.results import side_files
 from bench.results.records import Phase, Record
 from bench.results.validity import find_contamination
 from bench.studies.converge.messages import Evaluate
+from bench.studies.converge.settings import Settings
 from bench.studies.converge.table import TABLE
 
 Row = dict[Any, Any]
@@ -34,6 +35,7 @@ class Evaluations:
     def look(self, group: Group, name: str, launch: Launch) -> None:
         """Ask a group for its held-out loss; LaunchFailed if it is not finite, or steps are not equal."""
         measure = self.shared.measure
+        assert isinstance(measure, Settings)
         answers = group.request(Evaluate())
         key = launch.number, name
         number, steps = len(self._rows[key]), answers[0].steps

@@ -10,10 +10,19 @@ def _ask(config: Any) -> Any:
     return replace(config, measure=replace(config.measure, explain=True))
 
 
+SHORT = ("quick", "parity", "converge")
+"""Presets after which nothing is profiled, unless `measure.explain=true` asks for it."""
+
+
+def _is_wanted(config: Any) -> bool:
+    asked = config.measure.explain
+    return config.measure.launches > 0 and (config.measure.name not in SHORT if asked is None else asked)
+
+
 STUDY = Study(
     answers="Where does a step's time go, and why is a backend faster?",
     command="measure.explain=true",
-    is_wanted=lambda config: config.measure.explain and config.measure.launches > 0,
+    is_wanted=_is_wanted,
     adds=("says where the time goes", _ask),
     figure="breakdown",
 )

@@ -15,6 +15,7 @@ from bench.results import csv_files
 from bench.statistics.summary import summarise
 from bench.studies.collectives.table import TABLE as COLLECTIVES
 from bench.studies.sweeps.plan_file import Plan, PlanPart
+from bench.study import find_studies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def is_complete(comparison: PlannedComparison) -> bool:
         return False
     if set(table["config_hash"]) != {identity.config_hash(config)}:
         return False
-    if config.measure.collectives is not None and not COLLECTIVES.path_of(comparison.csv).exists():
+    if find_studies()["collectives"].is_wanted(config) and not COLLECTIVES.path_of(comparison.csv).exists():
         return False
     untimed = set(table[table["round"].isna()]["backend"])  # failed, or trained in the parity launch alone
     timed = [name for name in config.backends if name not in untimed]

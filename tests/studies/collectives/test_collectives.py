@@ -14,7 +14,7 @@ from bench.studies.collectives.sent import Collective, sent_bytes
 from bench.studies.collectives.table import TABLE as COLLECTIVES
 from tests.studies.collectives import fakes  # noqa: F401 - fake groups count by it
 from tests.support.comparisons import Resumable, Simulated
-from tests.support.configs import a_config
+from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import Script
 
 
@@ -93,3 +93,14 @@ def test_a_check_that_is_wanted_later_is_made_up_for_and_none_is_made_again(tmp_
     written = table.stat().st_mtime_ns
     Resumable(tmp_path, resume=True, measure={"launches": 3, **counted})
     assert table.stat().st_mtime_ns == written
+
+
+def test_where_every_failure_is_final_nothing_is_missing(tmp_path: Path) -> None:
+    lost: dict[str, Script] = {name: {"loss": float("nan")} for name in BACKENDS}
+    assert {row["status"] for row in Resumable(tmp_path, lost, measure={"collectives": "count"}).rows} == {
+        "diverged",
+        "skipped",
+    }
+    run = Resumable(tmp_path, measure={"collectives": "count"}, resume=True)
+    assert run.groups == []
+    assert run.printed[-1] == "nothing is missing"

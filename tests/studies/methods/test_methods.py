@@ -183,3 +183,13 @@ def test_the_experiment_has_every_method_of_a_cpu() -> None:
         if dataclasses.replace(backend) != config.backends["pytorch"]
     }
     assert different == {*config.backends} - {"pytorch"}, "each changes something"
+
+
+def test_samples_are_full_but_those_of_a_module_are_as_it_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").touch()
+    line = ["experiment=methods", "device=cpu", "backend=[pytorch]"]
+    assert compose([*line, "model=bert-tiny"]).data.lengths == "full"
+    assert compose([*line, "model.module=net.py:Net"]).data.lengths == "uniform"
