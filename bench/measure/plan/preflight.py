@@ -50,12 +50,9 @@ def check_and_name(config: Config) -> str:
 
 def check_studies(config: Config) -> None:
     """Refuse a search by a study that has been removed: rows would not be what their names say."""
-    command, answered = (
-        f"measure.batch={config.measure.batch}",
-        {study.command for study in find_studies().values()},
-    )
-    if config.measure.batch == "max" and command not in answered:
-        raise UserError(f"{command} is answered by no study in bench/studies", "leave it out")
+    answered = {study.command for study in find_studies().values()}
+    if config.measure.batch == "max" and "measure.batch=max" not in answered:
+        raise UserError("measure.batch=max is answered by no study in bench/studies", "leave it out")
 
 
 def check_machine(config: Config, *, cores: int, gpus: int) -> None:

@@ -122,18 +122,14 @@ def short_machine(rows: pd.DataFrame) -> str:
     environment, threads = latest_environment(rows), distinct_text(rows, "threads_per_rank")
     if threads != "1":
         ranks += f" {TIMES} {plural(threads, 'thread')}"
-    return ", ".join([short_processor(environment), *_cores(environment), ranks])
+    cores = environment_entry(environment, "cpu", "cores")
+    return ", ".join([short_processor(environment), *([plural(cores, "core")] if cores else []), ranks])
 
 
 def _gpus(rows: pd.DataFrame) -> list[str]:
     """The GPUs as `8 × A100`; nothing on a CPU, and where they are not known."""
     names = [] if distinct_text(rows, "device") == "cpu" else gpu_names(latest_environment(rows))
     return [f"{names.count(name)} {TIMES} {name}" for name in dict.fromkeys(names)]
-
-
-def _cores(environment: Mapping[str, Any]) -> list[str]:
-    cores = environment_entry(environment, "cpu", "cores")
-    return [plural(cores, "core")] if cores else []
 
 
 def short_setting(rows: pd.DataFrame) -> str:

@@ -25,7 +25,8 @@ class Sharding(ddp.Sharding):
 
     def proof(self) -> dict[str, Any]:
         """The optimizer's class; all ranks have to ask, since together they must update every parameter."""
-        own, whole = map(_count, (self.optimizer, self.updater))
+        groups = [optimizer.param_groups for optimizer in (self.optimizer, self.updater)]
+        own, whole = (sum(weight.numel() for group in each for weight in group["params"]) for each in groups)
         # Over all ranks: tensors are divided whole, so that a rank may have all of a single one.
         updated = torch.tensor(own, device=trained(self.module)[0].device)
         torch.distributed.all_reduce(updated)
@@ -34,7 +35,3 @@ class Sharding(ddp.Sharding):
                 "invalid", f"ZeroRedundancyOptimizer updates {updated} parameters on all ranks, not {whole}"
             )
         return super().proof() | {"optimizer_class": class_path(self.updater)}
-
-
-def _count(optimizer: torch.optim.Optimizer) -> int:
-    return sum(parameter.numel() for group in optimizer.param_groups for parameter in group["params"])
