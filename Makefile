@@ -112,7 +112,7 @@ node: setup ## serve a comparison of several machines, on every machine but the 
 #### read results
 
 compare: setup ## compare results/ with its last commit, or BASE=… with NEW=…
-## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
+## BASE and NEW are files, folders or git revisions; ARGS=--format=markdown prints a table for a pull request
 	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
 report: setup ## rebuild reports/ from results/, and each machine's page as one HTML file in rendered/

@@ -38,7 +38,7 @@ def test_a_steady_comparison_has_no_warnings() -> None:
     [
         ({"overrides": ("measure.parity_tolerance=0.05",)}, "by 0.05 and pass, 0.0001 is the default"),
         ({"overrides": ("measure=quick", "measure.parity_tolerance=1e-3")}, "by 0.001 and pass"),
-        ({"loss_difference": 0.03}, "by 0.03 and pass"),  # a preset of the user's own
+        ({"loss_difference": 0.03}, "by 0.03 and pass"),  # a user's preset
         ({"margin": 0.15}, "speed-ups up to 15% are called `same`"),
     ],
 )
