@@ -50,8 +50,10 @@ PYTHON_IS_HERE = @command -v $(PYTHON) >/dev/null || { echo 'No $(PYTHON) was fo
 # The environment's, if it starts: of a moved bundle it does once the set-up has found it.
 OWN_PYTHON = $(shell test -x $(VENV)/bin/python && echo $(VENV)/bin/python)
 
-# Several tests at a time, those of a file on one core.
-PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=5
+# Several tests at a time, those of a file on one core. The first worker that dies ends all: beside `loadfile` xdist may
+# wait for one that replaces it for ever (github.com/pytest-dev/pytest-xdist/issues/1378).
+PYTEST = $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=0 \
+	--durations=25 --durations-min=5
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bundle bench sweep reproduce node compare report methods claims advise scale matrix doctor \
@@ -112,7 +114,7 @@ node: setup ## serve a comparison of several machines, on every machine but the 
 #### read results
 
 compare: setup ## compare results/ with its last commit, or BASE=… with NEW=…
-## BASE and NEW are files, folders or git revisions; ARGS=--markdown prints a table for a pull request
+## BASE and NEW are files, folders or git revisions; ARGS=--format=markdown prints a table for a pull request
 	$(VENV)/bin/python -m bench.compare $(BASE) $(NEW) $(ARGS)
 
 report: setup ## rebuild reports/ from results/, and each machine's page as one HTML file in rendered/

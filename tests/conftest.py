@@ -18,7 +18,7 @@ FIRST = (
     "test_precision.py",
     "test_loops.py",
     "test_end_to_end.py",
-    "test_own_module.py",
+    "test_user_module.py",
     "test_backends.py",
     "test_choices.py",
     "test_updates.py",

@@ -145,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="FOLDER",
         help="of the working tree and of revisions, relative to the present folder (default: results)",
     )
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
+    parser.add_argument("--format", choices=FORMATS, default="terminal", help="markdown: for a pull request")
     options = parser.parse_args(arguments)
     return run_command(lambda: _run(options), "interrupted.")
 
@@ -160,7 +160,7 @@ def _run(options: argparse.Namespace) -> int:
         _compare_pair(title, old, now, tolerances, compared)
     if compared.pairing.new:
         _compare_new(compared, tolerances)
-    (_print_markdown if options.markdown else _print_for_terminal)(compared)
+    FORMATS[options.format](compared)
     return compared.status
 
 
@@ -229,7 +229,7 @@ def _print_for_terminal(compared: ComparedSources) -> None:
     parts: list[RenderableType] = [
         *(render_terminal(title, pair.changes, pair.notes) for title, pair in compared.pairs_to_show.items()),
         *(f"{place} is new" for place in new[:MOST_SHOWN]),
-        *_count_more(len(new), "more new file", "; --markdown shows all"),
+        *_count_more(len(new), "more new file", "; --format=markdown shows all"),
         *(f"{place} is gone: only {base} has it" for place in missing[:MOST_SHOWN]),
         *_count_more(len(missing), "more file", f" only {base} has"),
     ]
@@ -248,6 +248,10 @@ def _print_for_terminal(compared: ComparedSources) -> None:
 
 def _count_more(count: int, noun: str, words: str) -> list[str]:
     return [f"and {plural(count - MOST_SHOWN, noun)}{words}"] if count > MOST_SHOWN else []
+
+
+FORMATS = {"terminal": _print_for_terminal, "markdown": _print_markdown}
+"""What prints a comparison, by the name of its format."""
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from bench.config import choices
 from bench.config.fields import at_least, one_of
 from bench.setup.recipes import STACKS
 
-USUAL = "pytorch"  # the reference wherever it is among the backends
+DEFAULT_REFERENCE = "pytorch"  # the reference wherever it is among the backends
 
 
 @dataclass(kw_only=True)
@@ -46,12 +46,12 @@ class Backend:
 def choose_reference(backends: Iterable[object]) -> str:
     """Return the name of the reference: `pytorch`, or the first of these if `pytorch` is not among them."""
     names = [str(name) for name in backends]
-    return USUAL if USUAL in names or not names else names[0]
+    return DEFAULT_REFERENCE if DEFAULT_REFERENCE in names or not names else names[0]
 
 
 def describe_reference(reference: str, backends: Collection[str]) -> str:
     """A sentence if speed-ups are not over `pytorch`, as a reader would expect; else empty."""
-    if reference == USUAL:
+    if reference == DEFAULT_REFERENCE:
         return ""
-    why = "" if USUAL in backends else f", since {USUAL} is not among the backends"
+    why = "" if DEFAULT_REFERENCE in backends else f", since {DEFAULT_REFERENCE} is not among the backends"
     return f"speed-ups are over {reference}{why}"

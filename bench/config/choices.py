@@ -69,7 +69,7 @@ SHARDINGS_OF_LOOPS = dict.fromkeys(
 
 TASKS = tuple(name.replace("_", "-") for name in _modules("workload/tasks"))
 
-OWN_TASK = "own"
+USER_TASK = "own"  # as the hashes of committed results have it
 """The task of a user's module, which has no head of transformers: its loss defines the task."""
 
 WITHOUT_LENGTH = ("image-classification", "semantic-segmentation")
@@ -93,5 +93,5 @@ LENGTHS = ("full", "uniform")
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 
-USUAL_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
+DEFAULT_BACKENDS = ("pytorch", "pytorch_best", "ortmodule", "ortmodule_zero1")
 """The backends of `make bench`; names and titles mention only others."""

@@ -7,7 +7,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from bench.config import own
+from bench.config import user_model
 from bench.config.backend import choose_reference
 from bench.config.choices import CONF, LOSS_TOLERANCE
 from bench.config.data import Data
@@ -36,11 +36,11 @@ def register() -> None:
     resolvers: dict[str, Callable[..., object]] = {
         "default_device": hardware.default_device,
         "default_model": default_model,
-        "own_name": own.name_model,
-        "own_task": own.find_task,
-        "own_length": own.length,
+        "user_model_name": user_model.name_model,
+        "user_model_task": user_model.find_task,
+        "user_model_length": user_model.length,
         "mini_size": lambda pretrained, module: (
-            MINI if module is None and own.is_random(pretrained) else PUBLISHED
+            MINI if module is None and user_model.is_random(pretrained) else PUBLISHED
         ),
         "full_lengths": lambda module, data: (
             "full" if (module, data) == (None, "synthetic") else Data.lengths
@@ -91,8 +91,8 @@ def default_precision(device: str | None) -> str:
 
     Its GELU has no bf16 kernels on GPUs: https://github.com/microsoft/onnxruntime/issues/19502
     """
-    usual = hardware.default_precision(device or hardware.default_device())
-    return "fp16" if usual == "bf16" and stacks.own() == "ort" else usual
+    precision = hardware.default_precision(device or hardware.default_device())
+    return "fp16" if precision == "bf16" and stacks.own() == "ort" else precision
 
 
 def compose(overrides: Sequence[str] = ()) -> Config:

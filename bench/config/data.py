@@ -58,9 +58,9 @@ class Data:
 
         Called once the model is known to take such data.
         """
-        usual = Data(name=self.name)
+        default = Data(name=self.name)
         for name, keys in OF_NAMES.items():
-            changed = [key for key in keys if getattr(self, key) != getattr(usual, key)]
+            changed = [key for key in keys if getattr(self, key) != getattr(default, key)]
             if changed and name != self.name:
                 raise UserError(
                     f"data.{changed[0]}={getattr(self, changed[0])} has no effect with data={self.name}",

@@ -16,11 +16,11 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
-from bench.config.choices import CONF, USUAL_BACKENDS
+from bench.config.choices import CONF, DEFAULT_BACKENDS
 from bench.config.compose import default_backends, default_model, default_precision, register, schema
 from bench.config.overrides import FREE, SEARCHPATH
-from bench.config.own import OWN
 from bench.config.schema import Config
+from bench.config.user_model import USER_MODEL
 from bench.machine import hardware
 
 PLACES = ("results_dir", "reports_dir", "resume", "track")  # they do not change what is measured
@@ -64,25 +64,26 @@ def differences(config: Config) -> dict[str, Any]:
     """
     register()
     device, model = config.device.type, config.model
-    is_own = model.architecture is None and (model.pretrained or model.module) is not None
+    is_user_model = model.architecture is None and (model.pretrained or model.module) is not None
+    user_model = USER_MODEL if is_user_model else None  # by default it is chosen where such a model is named
     names, track = _sort(config.backends), config.track.names
-    chosen: dict[str, Any] = {"device": device, "model": OWN if is_own else model.name, "backend": names}
+    chosen: dict[str, Any] = {"device": device, "model": user_model or model.name, "backend": names}
     chosen |= {"data": config.data.name, "precision": config.precision.name}
     chosen |= {"measure": config.measure.name, "track": track}
-    usual: dict[str, Any] = {"data": "synthetic", "measure": "default", "track": []}
-    usual |= {"device": hardware.default_device(), "precision": default_precision(device)}
-    usual["model"] = OWN if is_own else default_model(device)  # it is chosen where such a model is named
-    usual["backend"] = _sort(OmegaConf.load(CONF / "backend" / f"{default_backends(device)}.yaml").defaults)
+    default_choices: dict[str, Any] = {"data": "synthetic", "measure": "default", "track": []}
+    default_choices |= {"device": hardware.default_device(), "precision": default_precision(device)}
+    backends = OmegaConf.load(CONF / "backend" / f"{default_backends(device)}.yaml").defaults
+    default_choices |= {"model": user_model or default_model(device), "backend": _sort(backends)}
     one_file = ("device", "model", "data", "precision", "measure")
     said = _read(CONF / "config.yaml") | {group: _load(group, chosen[group], config) for group in one_file}
     said["measure"] = _load("measure", "default", config) | said["measure"]
     said["backends"] = {name: _load("backend", name, config) for name in names}
     said["track"] = said["track"] | {name: _load("track", name, config) for name in track}
     if not said["model"]:  # in a file of another name: all of it differs
-        chosen["model"] = OWN
+        chosen["model"] = USER_MODEL
     typed = OmegaConf.merge(schema(), said)
     defaults: Any = OmegaConf.create(OmegaConf.to_container(typed, resolve=False))
-    found = {group: choice for group, choice in chosen.items() if choice != usual[group]}
+    found = {group: choice for group, choice in chosen.items() if choice != default_choices[group]}
     wanted = dataclasses.asdict(config)
     del wanted["searchpath"]
     # Values that depend on other values are compared once those are set.
@@ -93,7 +94,7 @@ def differences(config: Config) -> dict[str, Any]:
 
 def _sort(backends: Iterable[str]) -> list[str]:
     """Backends in an order that does not depend on how they were typed."""
-    places = {name: place for place, name in enumerate(USUAL_BACKENDS)}
+    places = {name: place for place, name in enumerate(DEFAULT_BACKENDS)}
     return sorted(backends, key=lambda name: (places.get(name, len(places)), name))
 
 

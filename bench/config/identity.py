@@ -71,7 +71,7 @@ def config_hash(config: Config) -> str:
             if path.suffix in ENDINGS_OF_WEIGHTS or (path.suffix == ".py" and trusted)
         }
     if config.model.module is not None:
-        plain["code"] = load_plugin("own_module.file").hash_code(config.model.module)
+        plain["code"] = load_plugin("user_model.file").hash_code(config.model.module)
     for key, place in (("path", config.data.path), ("processor", config.data.processor)):
         if place is not None and Path(place).exists():
             plain[f"files of data.{key}"] = hash_files(Path(place))

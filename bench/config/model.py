@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench.config import own
-from bench.config.choices import OWN_TASK, TASKS
+from bench.config import user_model
+from bench.config.choices import TASKS, USER_TASK
 from bench.config.fields import above_zero, at_least, below_one, check_fields, one_of
 from bench.config.layers import PREFIX, parse
 from bench.config.sizes import MINI, PUBLISHED, check_mini, check_size
@@ -33,7 +33,7 @@ class Model:
     """A published architecture, built from its configuration without a download."""
 
     name: str
-    task: str = one_of(*TASKS, OWN_TASK, unnamed=OWN_TASK)
+    task: str = one_of(*TASKS, USER_TASK, unnamed=USER_TASK)
     architecture: str | None  # transformers' model_type, e.g. "bert"; None where `pretrained` says it
     config: dict[str, Any]  # what differs from the architecture's default configuration
     # of the published size, head included, tied weights counted once; adapters not counted
@@ -53,8 +53,8 @@ class Model:
         check_fields(self, "model.")
         self._check_module()
         self._check_trained()
-        own.check_folder(self.pretrained, self.architecture, self.config)
-        if not own.is_random(self.pretrained) and self.size != PUBLISHED:
+        user_model.check_folder(self.pretrained, self.architecture, self.config)
+        if not user_model.is_random(self.pretrained) and self.size != PUBLISHED:
             raise UserError(
                 f"model.size={self.size} shrinks a model that is built from its configuration, and "
                 f"model.pretrained={self.pretrained} has the size of its weights",
@@ -67,27 +67,27 @@ class Model:
     @property
     def dimensions(self) -> dict[str, Any]:
         """`config`, over what a folder's config.json says; a hub id's is read on the ranks alone."""
-        return own.merge(own.read_config(self.pretrained) or {}, self.config)
+        return user_model.merge(user_model.read_config(self.pretrained) or {}, self.config)
 
     def _check_module(self) -> None:
         """Refuse transformers' settings for a user's module, and the reverse."""
         if self.module is None:
-            if self.task == OWN_TASK:
+            if self.task == USER_TASK:
                 raise UserError(
-                    f"model.task={OWN_TASK} is the task of your own module, and none is given",
+                    f"model.task={USER_TASK} is the task of a module, and none is given",
                     "leave it out, or set model.module=path/to/file.py:Name",
                 )
             return
         presets = {
             "architecture": None,
-            "task": OWN_TASK,
+            "task": USER_TASK,
             "pretrained": None,
             "size": PUBLISHED,
             "trained": ALL,
         }
-        for key, usual in presets.items():
+        for key, preset in presets.items():
             value = getattr(self, key)
-            if value != usual:
+            if value != preset:
                 raise UserError(
                     f"model.{key}={value} belongs to transformers' models and has no meaning for "
                     f"model.module={self.module}",

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from bench.config.choices import RENDEZVOUS, USUAL_BACKENDS
+from bench.config.choices import DEFAULT_BACKENDS, RENDEZVOUS
 from bench.config.differences import PLACES, differences
 from bench.config.schema import Config
 from bench.setup.recipes import STACKS
@@ -81,11 +81,11 @@ def _named_settings(config: Config, stack: str) -> dict[str, Any]:
 
 
 def _words_of(key: str, value: Any) -> str:
-    """`micro_batch-16`, `blas-full`, `no-pin_cores`, `bf16`; of backends the unusual ones."""
+    """`micro_batch-16`, `blas-full`, `no-pin_cores`, `bf16`; of backends those beside the defaults."""
     name = key.rpartition(".")[2]
     if key == "backend":
-        unusual = [backend for backend in value if backend not in USUAL_BACKENDS]
-        return _words("-".join(unusual)) if len(unusual) <= MOST_NAMED else f"{len(unusual)}-backends"
+        more = [backend for backend in value if backend not in DEFAULT_BACKENDS]
+        return _words("-".join(more)) if len(more) <= MOST_NAMED else f"{len(more)}-backends"
     if isinstance(value, bool):
         return _words(name if value else f"no-{name}")
     value = str(value).rpartition("/")[2]

@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 
 from bench.config.choices import CONF
 from bench.config.measure import SATURATING
-from bench.config.own import KEYS, OWN
+from bench.config.user_model import KEYS, USER_MODEL
 from bench.errors import UserError
 
 SEARCHPATH = "hydra.searchpath"
@@ -23,7 +23,7 @@ FREE = re.compile(r"(model\.config|data\.columns|backends\..*\.engine_options)(\
 def for_hydra(words: Sequence[str]) -> list[str]:
     """Return the overrides for Hydra: texts that its grammar would refuse in quotes, and what follows.
 
-    A user's model that is named chooses `model=own`, unless the words choose a model; and the user's
+    A user's model that is named chooses `model=user_model`, unless the words choose a model; and the user's
     folders are added to the configuration. Refuses several values where a comparison has one;
     HydraException if an override cannot be parsed.
     """
@@ -44,9 +44,9 @@ def for_hydra(words: Sequence[str]) -> list[str]:
         if (CONF / group).is_dir() and not all(isinstance(choice, kinds) for choice in choices):
             several = f"compare several with --multirun {group}=…,…, or leave it out to get the default"
             raise UserError(f"{text} is not one choice", f"name one, {several}")
-    own = [f"model={OWN}"] if "model" not in values and any(values.get(key) for key in KEYS) else []
+    chosen = [f"model={USER_MODEL}"] if "model" not in values and any(values.get(key) for key in KEYS) else []
     folders = [text.replace(SEARCHPATH, "searchpath", 1) for text in texts if text.startswith(SEARCHPATH)]
-    return [*own, *texts, *folders]
+    return [*chosen, *texts, *folders]
 
 
 def _parse(word: str) -> tuple[str, Override]:

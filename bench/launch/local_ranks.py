@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bench.config import own
+from bench.config import user_model
 from bench.errors import UserError
 from bench.launch import fate
 from bench.launch.agents import Agent
@@ -165,5 +165,5 @@ class LocalRanks:
 def _saved_architecture(pretrained: str | None) -> str:
     """The architecture in a folder's config.json; empty for a hub id, which only ranks resolve."""
     with suppress(UserError):  # a rank says what is wrong with it
-        return str((own.read_config(pretrained) or {}).get("model_type", ""))
+        return str((user_model.read_config(pretrained) or {}).get("model_type", ""))
     return ""

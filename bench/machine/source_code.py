@@ -12,7 +12,7 @@ SOURCES = (".py", ".c", ".yaml", ".txt", ".toml")  # endings of the files that a
 
 MEASURING = (
     *("bench/config", "bench/errors.py", "bench/launch", "bench/machine", "bench/measure", "bench/results"),
-    *(f"bench/plugins/{name}" for name in ("cluster", "hf", "own_module", "python_docs")),
+    *(f"bench/plugins/{name}" for name in ("cluster", "hf", "python_docs", "user_model")),
     *("bench/setup", "bench/statistics", "bench/study.py", "bench/worker", "requirements"),
 )
 """What can change a measurement unnoticed, and is hashed. By a test it imports nothing else of `bench`.

@@ -14,7 +14,7 @@ from bench.config.choices import CONF, TASKS
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.config.model import Lora, Model
-from bench.config.own import OWN
+from bench.config.user_model import USER_MODEL
 from bench.errors import LaunchFailed
 from bench.worker.workload.synthetic import synthetic
 
@@ -28,7 +28,7 @@ from bench.worker import sharding  # noqa: E402 - it needs torch
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
 from bench.worker.workload import settings as model_settings  # noqa: E402 - it needs transformers
 
-NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml") if path.stem != OWN)
+NAMES = sorted(path.stem for path in (CONF / "model").glob("*.yaml") if path.stem != USER_MODEL)
 TASK_OF = {name: yaml.safe_load((CONF / "model" / f"{name}.yaml").read_text())["task"] for name in NAMES}
 FIRST = {task: name for name, task in reversed(TASK_OF.items())}
 EACH = [

@@ -81,7 +81,7 @@ def test_foreign_text_is_whole_and_harmless_in_the_terminal_too(
     write_rows(reports.parent / "other.csv", other.to_dict("records"))
     assert compare([str(path), str(reports.parent / "other.csv")]) == 2
     assert f"model ({EVIL}, [red]other[/red]|`x`)" in capsys.readouterr().err
-    assert compare([str(path), str(path), "--markdown"]) == 0
+    assert compare([str(path), str(path), "--format=markdown"]) == 0
     assert EVIL not in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Modules of a user's own, of which an export keeps what the first batch made them do."""
+"""Users' modules, of which an export keeps what the first batch made them do."""
 
 import torch
 from torch import nn

@@ -67,7 +67,7 @@ def test_folders_are_paired_by_place_and_what_is_missing_is_named(
 
 
 @pytest.mark.parametrize("new", ["two/bench", "two/bench/b.csv", "one/reproduce", "one/reproduce/c.csv"])
-@pytest.mark.parametrize("options", [[], ["--markdown"]])
+@pytest.mark.parametrize("options", [[], ["--format=markdown"]])
 def test_results_of_which_no_two_belong_together_are_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], new: str, options: list[str]
 ) -> None:

@@ -31,44 +31,44 @@ pytestmark = pytest.mark.usefixtures("two_cores")
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+def faultless(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
     """A comparison in which all goes well, to look at."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.sched_getaffinity", lambda _: {0, 1})
-        return Simulated(tmp_path_factory.mktemp("usual"))
+        return Simulated(tmp_path_factory.mktemp("faultless"))
 
 
 def test_every_backend_has_a_row_and_a_place_in_every_round_of_every_launch(
-    usual: Simulated,
+    faultless: Simulated,
 ) -> None:
-    assert usual.failures == []
+    assert faultless.failures == []
     for backend in BACKENDS:
-        keys = [(row["launch"], row["round"]) for row in usual.of(backend)]
+        keys = [(row["launch"], row["round"]) for row in faultless.of(backend)]
         assert keys == [(str(launch), str(round_)) for launch in (1, 2) for round_ in (1, 2, 3)]
         for launch in ("1", "2"):
-            places = [row["position"] for row in usual.of(backend) if row["launch"] == launch]
+            places = [row["position"] for row in faultless.of(backend) if row["launch"] == launch]
             assert sorted(places) == ["1", "2", "3"]
-    assert {row["status"] for row in usual.rows} == {"ok"}
+    assert {row["status"] for row in faultless.rows} == {"ok"}
 
 
-def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(usual: Simulated) -> None:
+def test_throughput_is_steps_times_global_batch_over_the_slowest_rank_s_seconds(faultless: Simulated) -> None:
     # Blocks of 2 s: the reference takes 0.505 s a step on its slower rank, so 3 steps fit.
     for backend, step_seconds in (("pytorch", 0.5), ("ortmodule", 0.4), ("ortmodule_zero1", 0.8)):
-        for row in usual.of(backend):
+        for row in faultless.of(backend):
             assert row["steps"] == "3"
             assert row["global_batch"] == str(4 * 2 * 2)
             assert float(row["seconds"]) == pytest.approx(3 * step_seconds * 1.01)
             assert float(row["samples_per_s"]) == pytest.approx(16 / (step_seconds * 1.01))
-    for row in usual.of("ortmodule"):
+    for row in faultless.of("ortmodule"):
         assert float(row["setup_s"]) == 6.0
         assert float(row["first_step_s"]) == pytest.approx(0.4 * 1.01)
         assert row["optimizer"] == "adamw_fused", "that really ran"
 
 
 def test_parity_runs_without_dropout_and_only_the_reference_s_makes_the_state_that_all_load(
-    usual: Simulated,
+    faultless: Simulated,
 ) -> None:
-    specs = [(group.launch > 0, group.spec) for group in usual.groups]
+    specs = [(group.launch > 0, group.spec) for group in faultless.groups]
     assert {(timed, spec.dropout) for timed, spec in specs} == {(False, False), (True, True)}
     makers = [(spec.backend, timed) for timed, spec in specs if spec.saves_initial_state]
     assert makers == [("pytorch", False)]
@@ -437,14 +437,14 @@ def test_a_goal_without_any_speed_up_ends_at_once(tmp_path: Path) -> None:
     assert launches_of(run) == 2
 
 
-def test_the_record_holds_every_phase_and_why_a_figure_is_missing(usual: Simulated) -> None:
-    record = usual.comparison.shared.ledger.records[1, "ortmodule"]
+def test_the_record_holds_every_phase_and_why_a_figure_is_missing(faultless: Simulated) -> None:
+    record = faultless.comparison.shared.ledger.records[1, "ortmodule"]
     assert record.setup is not None
     assert record.first_step is not None
     assert [len(block.seconds) for block in record.warm_up] == [2, 2]
     assert record.absent == {"device": "there is no GPU", "rank 0": "so it says", "rank 1": "so it says"}
     saved = json.loads(
-        (usual.comparison.shared.output.folder_of("ortmodule", timed(1)) / "record.json").read_text()
+        (faultless.comparison.shared.output.folder_of("ortmodule", timed(1)) / "record.json").read_text()
     )
     assert saved["absent"] == record.absent
     assert saved["blocks"][0]["attempt"] == 1

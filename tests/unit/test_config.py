@@ -11,8 +11,8 @@ from bench.config.choices import CONF, TASKS
 from bench.config.compose import compose
 from bench.config.device import Device
 from bench.config.identity import config_hash, measured_settings
-from bench.config.own import OWN
 from bench.config.schema import Config
+from bench.config.user_model import USER_MODEL
 from bench.errors import UserError
 from bench.machine import hardware
 from bench.measure.plan import preflight
@@ -92,7 +92,7 @@ def test_a_reference_that_is_chosen_stays_and_measures_the_same_as_one_that_foll
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [name for name in MODELS if name != OWN])
+@pytest.mark.parametrize("model", [name for name in MODELS if name != USER_MODEL])
 def test_every_model_composes_at_its_own_batch_and_length(model: str) -> None:
     config = compose([f"model={model}"])
     assert config.model.name == model
@@ -495,9 +495,9 @@ def test_a_mistake_is_refused_in_one_sentence(no_gpu: None, overrides: str, word
     assert "\n" not in said
 
 
-# --- a user's own files ---------------------------------------------------------------------------
+# --- a user's files ---------------------------------------------------------------------------
 
-OWN_MODEL = """
+USER_PRESET = """
 name: mine
 task: causal-lm
 architecture: gpt2
@@ -516,20 +516,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_the_user_adds_models(folder: Path) -> None:
-    (folder / "model/mine.yaml").write_text(OWN_MODEL)
+    (folder / "model/mine.yaml").write_text(USER_PRESET)
     config = compose([f"hydra.searchpath=[file://{folder}]", "model=mine"])
     assert (config.model.name, config.seq_len, config.model.pretrained) == ("mine", 16, None)
 
 
 def test_a_file_of_the_users_with_a_shipped_name_is_refused(folder: Path) -> None:
-    (folder / "model/bert-tiny.yaml").write_text(OWN_MODEL)
+    (folder / "model/bert-tiny.yaml").write_text(USER_PRESET)
     assert refusal(f"hydra.searchpath=[file://{folder}]", "model=gpt2") == (
         f"{folder}/model/bert-tiny.yaml is not read, since a shipped file has its name; give it another name."
     )
 
 
 def test_the_choices_include_the_users(folder: Path) -> None:
-    (folder / "model/mine.yaml").write_text(OWN_MODEL)
+    (folder / "model/mine.yaml").write_text(USER_PRESET)
     choices = ", ".join(sorted([*MODELS, "mine"]))
     assert refusal(f"hydra.searchpath=[file://{folder}]", "model=zzz") == (
         f"model=zzz does not exist; choose from: {choices}."
@@ -549,14 +549,14 @@ def test_the_choices_include_the_users(folder: Path) -> None:
         ("task: causal-lm", "", "model.task has no value; set model.task=… or write it in the YAML file."),
         ("causal-lm", "poetry", f"model.task=poetry is not known; choose one of: {', '.join(TASKS)}."),
         ("seq_len: 16", "  - :", "A configuration file is not valid YAML: "),
-        (OWN_MODEL, "- a", "model/mine.yaml: Invalid type assigned: list"),
+        (USER_PRESET, "- a", "model/mine.yaml: Invalid type assigned: list"),
     ],
 )
 def test_a_mistake_in_the_users_file_names_key_or_place(
     folder: Path, old: str, new: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yaml.SafeLoader", yaml.loader.SafeLoader)  # users' words, not libyaml's
-    (folder / "model/mine.yaml").write_text(OWN_MODEL.replace(old, new))
+    (folder / "model/mine.yaml").write_text(USER_PRESET.replace(old, new))
     said = refusal(f"hydra.searchpath=[file://{folder}]", "model=mine")
     assert said.startswith(sentence)
     assert "\n" not in said

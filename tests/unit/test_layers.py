@@ -77,5 +77,5 @@ def test_a_label_never_hides_what_was_left_out() -> None:
     assert model_label("bert-large", "layers:6", 6, 24) == "bert-large, 6 of 24 layers"
     assert model_label("bert-large", "mini", 2, 24) == "bert-large, mini"
     assert model_label("bert-large", "changed", 24, 24) == "bert-large, changed"
-    for size in ("pretrained", "random weights"):  # somebody's own, of which nothing was left out
+    for size in ("pretrained", "random weights"):  # the user's, of which nothing was left out
         assert model_label("ck-gpt", size, 2, 2) == model_label("ck-gpt", size, None, None) == "ck-gpt"

@@ -52,7 +52,7 @@ def test_what_is_not_measured_or_is_so_by_default_is_left_out(overrides: list[st
         (["experiment=loops"], ["backend=[pytorch,pytorch_again,pytorch_trainer,pytorch_accelerate,ortmodule,"
          "ortmodule_trainer]", "device.world_size=1", "measure.explain=false"]),
         (["model.pretrained=conf/sweeps/architectures/bert"],
-         ["model=own", "model.pretrained=conf/sweeps/architectures/bert", "micro_batch=8"]),
+         ["model=user_model", "model.pretrained=conf/sweeps/architectures/bert", "micro_batch=8"]),
         (["data=python_docs", "model=bert-tiny"], ["model=bert-tiny", "data.name=python_docs"]),
     ],
 )  # fmt: skip
@@ -78,7 +78,7 @@ def test_one_configuration_has_one_name_one_hash_and_one_command(one: list[str],
         (["device.world_size=1", "device.pin_cores=false"], "no-pin_cores"),
         (["data={batches: 4}"], "batches-4"),
         (["+model.config.layers=[1,2]"], "layers-1-2"),
-        # what would otherwise replace the usual comparison
+        # what would otherwise replace the default comparison
         (["measure=parity"], "parity"),
         (["measure.launches=0"], "parity"),
         (["measure=converge", "data=python_docs", "adam.lr=1e-3"], "lr-0-001-data-python_docs-converge"),

@@ -19,8 +19,8 @@ SEVERAL = ["device=cpu", "device.world_size=2", "device.nnodes=2", "device.rdzv_
     [
         (["results_dir=/tmp/möbel", "seed=1"], ['results_dir="/tmp/möbel"', "seed=1"]),
         (["study=1_0"], ['study="1_0"']),
-        (["seed=1", "model.pretrained=a:b,c"], ["model=own", "seed=1", "model.pretrained=a:b,c"]),
-        (["++model.module=x.py:Net", "+seed=1"], ["model=own", "model.module=x.py:Net", "seed=1"]),
+        (["seed=1", "model.pretrained=a:b,c"], ["model=user_model", "seed=1", "model.pretrained=a:b,c"]),
+        (["++model.module=x.py:Net", "+seed=1"], ["model=user_model", "model.module=x.py:Net", "seed=1"]),
         (["model.config.x=1", "+data.columns.a=ö"], ["++model.config.x=1", '++data.columns.a="ö"']),
         (["model=gpt2", "model.pretrained=a"], ["model=gpt2", "model.pretrained=a"]),
         (["model.module=null"], ["model.module=null"]),

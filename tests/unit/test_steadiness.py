@@ -36,9 +36,9 @@ def test_a_steady_comparison_has_no_warnings() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"overrides": ("measure.parity_tolerance=0.05",)}, "by 0.05 and pass, 0.0001 is usual"),
+        ({"overrides": ("measure.parity_tolerance=0.05",)}, "by 0.05 and pass, 0.0001 is the default"),
         ({"overrides": ("measure=quick", "measure.parity_tolerance=1e-3")}, "by 0.001 and pass"),
-        ({"loss_difference": 0.03}, "by 0.03 and pass"),  # a preset of the user's own
+        ({"loss_difference": 0.03}, "by 0.03 and pass"),  # a user's preset
         ({"margin": 0.15}, "speed-ups up to 15% are called `same`"),
     ],
 )
@@ -56,7 +56,7 @@ def test_a_gate_that_is_open_wide_is_said(changes: dict[str, Any], words: str) -
         {"loss_difference": 0.03, "optimizer": "adafactor"},  # makes another update
     ],
 )
-def test_a_gate_that_is_open_no_wider_than_usual_is_not_said(changes: dict[str, Any]) -> None:
+def test_a_gate_that_is_open_no_wider_than_by_default_is_not_said(changes: dict[str, Any]) -> None:
     assert kinds([dataclasses.replace(each, **changes) for each in launches(*steady())]) == []
 
 

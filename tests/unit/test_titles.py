@@ -16,7 +16,7 @@ def title(seconds: dict[str, Any] | None = None, model: str = "gpt2", **changes:
     return compared(model, seconds or SECONDS, **size).title
 
 
-def test_the_usual_needs_no_more_than_model_ranks_and_the_path_of_mkl() -> None:
+def test_the_default_needs_no_more_than_model_ranks_and_the_path_of_mkl() -> None:
     assert title() == "gpt2, 2 ranks, as installed"
     assert title(blas="full") == "gpt2, 2 ranks, MKL's full path"
 
@@ -33,11 +33,11 @@ def test_the_usual_needs_no_more_than_model_ranks_and_the_path_of_mkl() -> None:
         ({"cores_per_rank": 2}, "gpt2, 2 ranks, cores not pinned, as installed"),
     ],
 )
-def test_what_is_not_as_usual_is_named(changes: dict[str, Any], words: str) -> None:
+def test_what_is_not_the_default_is_named(changes: dict[str, Any], words: str) -> None:
     assert title(**changes) == words
 
 
-def test_backends_beside_the_usual_ones_and_another_reference_are_named() -> None:
+def test_backends_beside_the_default_ones_and_another_reference_are_named() -> None:
     assert title(SECONDS | {"compile": 1.6}) == "gpt2, 2 ranks, with compile, as installed"
     fused = {"pytorch_fused": 2.0, "ortmodule": 1.6}
     assert title(fused, reference="pytorch_fused") == "gpt2, 2 ranks, over pytorch_fused, as installed"

@@ -80,7 +80,7 @@ def test_batches_barrier_and_reading_the_losses_stay_outside_the_clock(rank: Ran
         ({"attention_mask": (4, 16), "input_ids": (4, 16)}, (4, 64)),
         ({"input_ids": (4, 3, 16)}, (4, 64)),  # of several choices, those of one
         ({"pixel_values": (4, 3, 8, 8), "labels": (4,)}, (4, None)),
-        ({"input_ids": (4,)}, (4, None)),  # of a module of the user's own
+        ({"input_ids": (4,)}, (4, None)),  # of the user's module
     ],
 )
 def test_samples_and_tokens_are_counted_from_the_shapes(

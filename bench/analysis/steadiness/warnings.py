@@ -73,12 +73,12 @@ def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
 
 def _check_gates(rows: pd.DataFrame) -> Warnings:
     """Limits that were set wider than the defaults, by the command or by a user's preset."""
-    usual = max(LOSS_TOLERANCE[precision] for precision in rows["precision"].unique())
+    default = max(LOSS_TOLERANCE[precision] for precision in rows["precision"].unique())
     asked = by_key(latest_overrides(rows)).get("measure.parity_tolerance")
     passed = rows["loss_difference"][~rows["optimizer"].isin(OTHER_UPDATES)].max()
-    widest = np.nanmax([usual, pd.to_numeric(asked or "", errors="coerce"), passed])
-    if widest > usual:
-        seen = f"losses may differ from the reference's by {widest:.2g} and pass, {usual:g} is usual"
+    widest = np.nanmax([default, pd.to_numeric(asked or "", errors="coerce"), passed])
+    if widest > default:
+        seen = f"losses may differ from the reference's by {widest:.2g} and pass, {default:g} is the default"
         yield "wide gate", seen, "leave out measure.parity_tolerance"
     margin = rows["margin"].max()
     if margin > WIDE_MARGIN:

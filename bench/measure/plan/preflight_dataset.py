@@ -61,9 +61,9 @@ def check_module(config: Config) -> list[str]:
     """Refuse a user's module that cannot be built, fed or trained; returns as `check_model` does."""
     if config.model.module is None:
         return []
-    load_plugin("own_module.file").find_file(config.model.module)
+    load_plugin("user_model.file").find_file(config.model.module)
     given = {"micro_batch": config.micro_batch, "seq_len": config.seq_len, "seed": config.seed}
-    program = "bench.plugins.own_module.inspection"
+    program = "bench.plugins.user_model.inspection"
     return inspect("inspect_module", config, program, **given, device=config.device.type)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from bench.config import identity, layers, own, sizes
+from bench.config import identity, layers, sizes, user_model
 from bench.config.choices import BEST_ATTENTION, IN_16_BITS_ALONE, LOSS_TOLERANCE, OTHER_UPDATES
 from bench.config.data import SYNTHETIC
 from bench.config.differences import overrides_of
@@ -225,4 +225,4 @@ def _describe_size(model: Model, shipped: Mapping[str, Any] | None) -> str:
         return sizes.CHANGED
     if model.pretrained is None or model.size != sizes.PUBLISHED:
         return model.size
-    return "random weights" if own.is_random(model.pretrained) else "pretrained"
+    return "random weights" if user_model.is_random(model.pretrained) else "pretrained"

@@ -117,10 +117,10 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str) -> 
     if set(table["config_hash"]) == {record.config_hash}:
         return
     before, now = by_key(latest_overrides(table)), by_key(record.overrides)
-    usual, without_effect = "by default", {f"measure.{key}" for key in ("launches", *UNHASHED)}
+    default, without_effect = "by default", {f"measure.{key}" for key in ("launches", *UNHASHED)}
     keys = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
-    pairs = {key: (before.get(key, usual), now.get(key, usual)) for key in keys if key not in without_effect}
-    lines = [f"{key}: {then}, now {today}" for key, (then, today) in pairs.items()]
+    keys = [key for key in keys if key not in without_effect]
+    lines = [f"{key}: {before.get(key, default)}, now {now.get(key, default)}" for key in keys]
     differing = "; ".join(lines) or "the files that it names, or what is default"
     raise UserError(f"{file} was measured with other settings ({differing})", ANEW)
 

@@ -24,8 +24,8 @@ from bench.measure.stages.stage import Run, Stage
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
 from bench.study import block_steps, load_wanted
 
-USUAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
-"""Usual number of a backend's warm-up blocks, and a block's seconds besides its steps: for estimates."""
+TYPICAL_WARMUP_BLOCKS, BLOCK_SECONDS = 2.3, 0.15
+"""Typical number of a backend's warm-up blocks, and a block's seconds besides its steps: for estimates."""
 
 
 class TimedLaunches(Stage):
@@ -50,10 +50,10 @@ class TimedLaunches(Stage):
         return self._in_launches(self._missing(self.shared.names))
 
     def guess(self) -> dict[str, float]:
-        """How long each part of a launch takes, by the pace, with the usual number of warm-up blocks."""
+        """How long each part of a launch takes, by the pace, with the typical number of warm-up blocks."""
         pace, measure, backends = self.shared.pace, self.shared.measure, len(self.shared.names)
         together = backends if self.shared.memory.in_turns else 1
-        warm_ups = self.shared.timer.warmup_blocks or USUAL_WARMUP_BLOCKS
+        warm_ups = self.shared.timer.warmup_blocks or TYPICAL_WARMUP_BLOCKS
         step = sum(pace.steps.values()) / backends
         steps = self._steps or steps_per_block(step or 1.0, measure.block_seconds, least=measure.min_steps)
         return {

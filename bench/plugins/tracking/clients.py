@@ -3,7 +3,6 @@
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 from bench.config.track import Mlflow, Wandb
 from bench.plugins.tracking.content import TrackedComparison
@@ -38,8 +37,7 @@ def log_to_wandb(comparison: TrackedComparison, settings: Wandb, folder: Path) -
 
     # Nothing is logged of this machine as it is now: the settings say on which it was measured.
     quiet = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_machine_info=True)
-    target: dict[str, Any] = {"project": settings.project, "entity": settings.entity, "mode": settings.mode}
-    target |= {"name": comparison.name, "config": dict(comparison.settings)}
+    target = vars(settings) | {"name": comparison.name, "config": dict(comparison.settings)}
     run = wandb.init(**target, dir=folder, settings=quiet)
     with run:  # which an exception marks as failed
         run.summary.update({**comparison.figures, **comparison.words})

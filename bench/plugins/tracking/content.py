@@ -36,20 +36,17 @@ def content_of(comparison: ReportedComparison, folder: Path) -> TrackedCompariso
     """What is logged of a comparison that has a file; its figure is drawn into `folder`."""
     assert comparison.path is not None, "a comparison that is tracked has a file"
     figure, rows = folder / f"{comparison.stem}.svg", rows_of([comparison])
-    if comparison.is_timed and not comparison.uncontrolled:
-        chart = speedup_chart({comparison.panel: [comparison]})
-        write_figure(figure, lambda: draw_rows(chart))
+    controlled = not comparison.uncontrolled  # else its speed-ups are no results
+    if comparison.is_timed and controlled:
+        write_figure(figure, lambda: draw_rows(speedup_chart({comparison.panel: [comparison]})))
 
     def cells(columns: Sequence[str]) -> dict[str, object]:
         # MLflow takes no @: pytorch@modern becomes pytorch:modern.
         names = [(re.sub(r"[^\w.\- :]", " ", row.summary.backend.replace("@", ":")), row) for row in rows]
         return {f"{backend}/{name}": IN_SUMMARY[name](row) for backend, row in names for name in columns}
 
-    settings = {name: distinct_text(comparison.rows, name) for name in columns_with(Rule.TRACKED)} | cells(
-        CHOICES
-    )
-    # controlled 0: its speed-ups are no results
-    settings |= {"machine": comparison.hardware, "controlled": int(not comparison.uncontrolled)}
+    tracked = {name: distinct_text(comparison.rows, name) for name in columns_with(Rule.TRACKED)}
+    settings = {**tracked, **cells(CHOICES), "machine": comparison.hardware, "controlled": int(controlled)}
     return TrackedComparison(
         name=comparison.stem,
         passed=all(summary.status in PASSED for summary in comparison.summaries),

@@ -1,7 +1,6 @@
 """Has a finished comparison logged by a separate process, since trackers' clients may hang or crash."""
 
 import contextlib
-import dataclasses
 import os
 import shlex
 import signal
@@ -40,14 +39,14 @@ def check(config: Config) -> None:
 
 def not_logged(name: str, reason: str, csv: Path) -> str:
     """The sentence that says why a tracker has not got a comparison."""
-    kept, again = f"which are kept in {csv}", f"python -m bench.plugins.tracking {shlex.quote(str(csv))}"
-    again = f"put it right and run `{again}` with the same track=…, which measures nothing"
-    return f"{name} did not get the results ({reason}), {kept}; {again}."
+    again = f"`python -m bench.plugins.tracking {shlex.quote(str(csv))}` with the same track=…"
+    remedy = f"put it right and run {again}, which measures nothing"
+    return f"{name} did not get the results ({reason}), which are kept in {csv}; {remedy}."
 
 
 def settings_of(track: Track) -> list[str]:
     """The overrides that choose these trackers and set them."""
-    chosen = {name: dataclasses.asdict(getattr(track, name)) for name in track.names}
+    chosen = {name: vars(getattr(track, name)) for name in track.names}
     settings = {f"track.{name}.{key}": value for name, of in chosen.items() for key, value in of.items()}
     settings = {"track": track.names, "track.folder": track.folder} | settings
     return [format_override(key, value) for key, value in settings.items()]
@@ -59,8 +58,7 @@ def track(csv: Path, settings: Track, say: Callable[[str], object]) -> list[str]
     Returns a sentence for each tracker that has not got it. Raises nothing that a tracker may cause: the
     results are written already and must not be lost.
     """
-    names, ended = settings.names, ""
-    if not names:
+    if not settings.names:
         return []
     words = [*COMMAND, str(csv), *settings_of(settings)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -78,7 +76,7 @@ def track(csv: Path, settings: Track, say: Callable[[str], object]) -> list[str]
         lines = log.read().decode(errors="replace").strip().splitlines()
     ended = ": ".join([ended, *lines[-1:]]) if process.returncode > 0 else ended
     failed = []
-    for name in names:
+    for name in settings.names:
         said = [line for line in lines if line.startswith((f"logged to {name}: ", f"{name} did not get"))]
         if said and said[0].startswith("logged"):
             say(said[0])

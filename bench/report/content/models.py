@@ -6,11 +6,11 @@ from functools import cached_property
 from itertools import chain
 
 from bench.analysis.answer import find_outcome, find_outcome_over_best
+from bench.config.backend import DEFAULT_REFERENCE
 from bench.report.content.answer import SUBJECTS, BackendAnswer, SettingAnswer
 from bench.report.content.collection import ReportedComparison, group_by_machine
 from bench.report.words import describe
 from bench.report.words.formatting import one_line
-from bench.report.words.titles import USUAL_REFERENCE
 from bench.statistics.summary import PYTORCH
 from bench.statistics.table_values import count_launches
 
@@ -19,7 +19,7 @@ ANSWERED = ("ortmodule", "ortmodule_zero1")
 
 
 def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[ReportedComparison]:
-    """One comparison of each model and workload: the one with most of the usual backends.
+    """One comparison of each model and workload: the one with most of `ANSWERED`.
 
     Among equals one with several launches, which has a verdict, comes first; then the one with the fewest
     settings; then the latest.
@@ -38,7 +38,7 @@ def choose_one_of_each_model(comparisons: Sequence[ReportedComparison]) -> list[
     return [comparison for comparison in comparisons if chosen[comparison.workload_key] is comparison]
 
 
-def usual_backends(comparisons: Sequence[ReportedComparison]) -> list[str]:
+def answered_backends(comparisons: Sequence[ReportedComparison]) -> list[str]:
     """The backends of `ANSWERED` that any of these comparisons tried; without any, all but references."""
     there = list(dict.fromkeys(other.backend for comparison in comparisons for other in comparison.others))
     return [name for name in ANSWERED if name in there] or there
@@ -46,7 +46,7 @@ def usual_backends(comparisons: Sequence[ReportedComparison]) -> list[str]:
 
 # One row for each model
 
-MOST_BACKENDS = 2  # backends that a row has columns for: the usual ones, or the first of others
+MOST_BACKENDS = 2  # backends that a row has columns for: those of `ANSWERED`, or the first of others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class Setting:
     @cached_property
     def backends(self) -> list[str]:
         """The backends that the setting's answer is about."""
-        return usual_backends(self.comparisons)[:MOST_BACKENDS]
+        return answered_backends(self.comparisons)[:MOST_BACKENDS]
 
     @cached_property
     def answer(self) -> SettingAnswer:
@@ -124,7 +124,7 @@ def find_settings(families: Sequence[Sequence[ReportedComparison]]) -> list[Sett
 
 def _heading(comparison: ReportedComparison) -> str:
     largest = f"; {describe.largest_batch_rule(comparison.rows)}" if comparison.at_largest else ""
-    over = f", over {comparison.reference}" if comparison.reference != USUAL_REFERENCE else ""
+    over = f", over {comparison.reference}" if comparison.reference != DEFAULT_REFERENCE else ""
     return one_line(f"{describe.short_machine(comparison.rows)}{over}{largest}")
 
 

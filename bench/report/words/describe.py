@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.config.choices import OWN_TASK
+from bench.config.choices import USER_TASK
 from bench.report.words.formatting import TIMES, one_line, plural
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
@@ -22,7 +22,7 @@ def of_reference(rows: pd.DataFrame) -> pd.DataFrame:
     return rows if of_its_own.empty else of_its_own
 
 
-def usual(rows: pd.DataFrame, column: str) -> str:
+def reference_value(rows: pd.DataFrame, column: str) -> str:
     """The value of the reference, and of every backend without its own value."""
     if rows[column].nunique() > 1:  # rarely; choosing rows of a hundred columns takes 2 ms
         rows = of_reference(rows)
@@ -50,11 +50,11 @@ def largest_batch_rule(rows: pd.DataFrame) -> str:
 def _batch(rows: pd.DataFrame) -> str:
     """Samples of a step: of all backends, or of each at its own largest micro-batch."""
     ranks = plural(distinct_text(rows, "world_size"), "rank")
-    spread = f"{TIMES} accumulation {usual(rows, 'grad_accum')} {TIMES} {ranks}"
+    spread = f"{TIMES} accumulation {reference_value(rows, 'grad_accum')} {TIMES} {ranks}"
     if at_largest_batch(rows):
         sizes = micro_batches(rows)
         return f"each backend at its largest micro-batch{sizes and f' ({sizes})'} {spread}"
-    return f"batch {usual(rows, 'micro_batch')} {spread} = {distinct_text(rows, 'global_batch')}"
+    return f"batch {reference_value(rows, 'micro_batch')} {spread} = {distinct_text(rows, 'global_batch')}"
 
 
 def _length(rows: pd.DataFrame) -> str:
@@ -64,7 +64,7 @@ def _length(rows: pd.DataFrame) -> str:
 
 
 def _particulars(rows: pd.DataFrame) -> dict[str, str]:
-    """Unusual settings: a shrunk model, frozen weights, recomputed activations, real data."""
+    """Settings beside the defaults: a shrunk model, frozen weights, recomputed activations, real data."""
     known = rows[["trainable_parameters", "parameters"]].dropna()  # blank if no model was built
     part = known[known["trainable_parameters"] < known["parameters"]]["trainable_parameters"]
     size, source, lengths = (distinct_text(rows, column) for column in ("size", "data", "lengths"))
@@ -72,7 +72,7 @@ def _particulars(rows: pd.DataFrame) -> dict[str, str]:
     return {
         "size": "" if size == "published" else size,
         "trained": "" if part.empty else f"{int(part.max()):,} parameters trained, the others frozen",
-        "checkpointing": "checkpointing" if usual(rows, "checkpointing") == "1" else "",
+        "checkpointing": "checkpointing" if reference_value(rows, "checkpointing") == "1" else "",
         "data": synthetic if source == "synthetic" else source,
     }
 
@@ -87,7 +87,7 @@ def workload(rows: pd.DataFrame) -> str:
         _memory_limit(rows),
         _length(rows),
         "" if padding.empty else f"padding share {padding.max():.2f}",
-        usual(rows, "precision"),
+        reference_value(rows, "precision"),
         _attention(rows),
         *_particulars(rows).values(),
     ]
@@ -96,7 +96,7 @@ def workload(rows: pd.DataFrame) -> str:
 
 def _attention(rows: pd.DataFrame) -> str:
     """`eager attention`; empty for a user's module, whose attention is no setting."""
-    if distinct_text(rows, "task") == OWN_TASK:
+    if distinct_text(rows, "task") == USER_TASK:
         return "attention left to the module"
     attention = distinct_text(rows, "attention")  # empty if the rank that chooses it built no model
     return attention and f"{attention} attention"
@@ -139,7 +139,7 @@ def short_setting(rows: pd.DataFrame) -> str:
 
 
 def hardware(rows: pd.DataFrame) -> str:
-    """Machine, path of MKL and other unusual settings: what comparisons of one chart have in common."""
+    """Machine, path of MKL and what else is not the default: what comparisons of one chart have in common."""
     return ", ".join([short_setting(rows), *left_alone(rows)])
 
 
@@ -180,15 +180,16 @@ def versions(rows: pd.DataFrame) -> str:
 
 def workload_parts(rows: pd.DataFrame) -> dict[str, str]:
     """What distinguishes the comparisons of one model, by name; a part is empty where it is the default."""
-    accumulation = usual(rows, "grad_accum")
-    micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {usual(rows, 'micro_batch')}"
+    accumulation = reference_value(rows, "grad_accum")
+    size = reference_value(rows, "micro_batch")
+    micro_batch = "largest batch" if at_largest_batch(rows) else f"batch {size}"
     accumulated = "" if accumulation == "1" else f" {TIMES} {accumulation} accumulated"
     attention = distinct_text(rows, "attention")
     return {
         "task": distinct_text(rows, "task"),
         "batch": f"{micro_batch} {TIMES} {distinct_text(rows, 'world_size')}{accumulated}",
         "length": _length(rows),
-        "precision": usual(rows, "precision"),
+        "precision": reference_value(rows, "precision"),
         "attention": f"{attention} attention" if attention not in ("", "eager") else "",
         **_particulars(rows),
         "memory limit": "" if at_largest_batch(rows) else _memory_limit(rows),  # else it is in the heading

@@ -1,11 +1,12 @@
-"""What a comparison is called on pages and in the terminal: its model, and the unusual settings."""
+"""What a comparison is called on pages and in the terminal: its model, and what is not the default."""
 
 import re
 from collections.abc import Mapping
 
 import pandas as pd
 
-from bench.config.choices import USUAL_BACKENDS
+from bench.config.backend import DEFAULT_REFERENCE
+from bench.config.choices import DEFAULT_BACKENDS
 from bench.report.words import describe
 from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line, plural
 from bench.results.environment_cell import gpu_names, latest_environment
@@ -17,8 +18,6 @@ from bench.statistics.table_values import (
     left_alone,
 )
 
-USUAL_REFERENCE = "pytorch"
-
 _NOT_IN_TITLES = re.compile(
     r"(model(\.size|\.task)?|backend|reference|micro_batch|grad_accum|seq_len|precision|attention|"
     r"checkpointing|data|machine|study|device|"
@@ -29,9 +28,9 @@ _NOT_IN_TITLES = re.compile(
 
 
 def make_title(rows: pd.DataFrame, label: str) -> str:
-    """The model, where it ran, and the unusual settings: `bert-mini, 2 ranks, as installed`.
+    """The model, where it ran, and what is not the default: `bert-mini, 2 ranks, as installed`.
 
-    Batch and length are named where the comparison's own overrides set them: the usual ones are the model's.
+    Batch and length are named where the comparison's own overrides set them: the defaults are the model's.
     """
     overrides = by_key(latest_overrides(rows))
     parts = [
@@ -57,8 +56,8 @@ def _ranks(rows: pd.DataFrame) -> str:
 
 def _workload(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
     parts = describe.workload_parts(describe.of_reference(rows))
-    batch = f"batch {describe.usual(rows, 'micro_batch')}" if "micro_batch" in overrides else ""
-    accumulated = describe.usual(rows, "grad_accum")
+    batch = f"batch {describe.reference_value(rows, 'micro_batch')}" if "micro_batch" in overrides else ""
+    accumulated = describe.reference_value(rows, "grad_accum")
     on_cpu, precision = distinct_text(rows, "device") == "cpu", parts["precision"]
     return [
         parts["task"] if "model.task" in overrides else "",
@@ -71,17 +70,17 @@ def _workload(rows: pd.DataFrame, overrides: Mapping[str, str]) -> list[str]:
 
 
 def _backends(rows: pd.DataFrame) -> list[str]:
-    """What is measured beside the usual backends, and over which."""
+    """What is measured beside the default backends, and over which."""
     reference = distinct_text(rows, "reference")
     names = [str(name) for name in dict.fromkeys(rows["backend"])]
-    unusual = [name for name in names if name not in (*USUAL_BACKENDS, reference)]
-    if len(unusual) > MOST_NAMED:
-        beside = f"with {len(unusual)} more backends"
+    more = [name for name in names if name not in (*DEFAULT_BACKENDS, reference)]
+    if len(more) > MOST_NAMED:
+        beside = f"with {len(more)} more backends"
     else:
-        beside = f"with {enumerated(unusual)}" if unusual else ""
+        beside = f"with {enumerated(more)}" if more else ""
     stack = distinct_text(describe.of_reference(rows), "stack")
     return [
-        f"over {reference}" if reference != USUAL_REFERENCE else "",
+        f"over {reference}" if reference != DEFAULT_REFERENCE else "",
         beside,
         f"{stack} stack" if stack not in ("", "ort") else "",
     ]

@@ -31,8 +31,8 @@ def measure_fitting(
     Tests give another `measure`.
     """
     # Only transformers' models can compute activations again.
-    is_own = config.model.module is not None
-    names = [name for name in config.backends if not (is_own and config.checkpointing_of(name))]
+    has_module = config.model.module is not None
+    names = [name for name in config.backends if not (has_module and config.checkpointing_of(name))]
     comparisons: list[ReportedComparison] = []
     while names:
         results = measure(with_backends(names, config))

@@ -26,8 +26,8 @@ tensors: until in `SETTLED_WARMUPS` profiles in a row no step has taken memory f
 
 SETTLED_WARMUPS = 2
 
-USUAL_WARMUPS, PROFILER_SECONDS = 3.5, 0.6
-"""The usual number of these, and what each takes besides its steps: to estimate the time that is left."""
+TYPICAL_WARMUPS, PROFILER_SECONDS = 3.5, 0.6
+"""The typical number of these, and what each takes besides its steps: to estimate the time that is left."""
 
 WHERE = "where the time goes, untimed"  # the beginning of the progress bar's text
 
@@ -67,7 +67,7 @@ class Profiles(Stage):
         a_profile = 2 * _steps_of_round(step or 1.0) * step + PROFILER_SECONDS
         return {
             "profile start": pace.start / len(self.shared.sides(self.shared.names)),
-            "profile set-up": pace.warm_up(WARMUP_STEPS) / backends + USUAL_WARMUPS * a_profile,
+            "profile set-up": pace.warm_up(WARMUP_STEPS) / backends + TYPICAL_WARMUPS * a_profile,
             "profile": backends * a_profile * self._rounds(step) / MOST_ROUNDS,  # as many are expected
         }
 

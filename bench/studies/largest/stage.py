@@ -28,7 +28,7 @@ BERT with 20 samples, and in one launch of six ran out of memory with 17.
 MOST_STEPS_DOWN = 3
 """How often a backend whose timed launch runs out of memory after all goes on with a smaller micro-batch."""
 
-USUAL_TRIALS = 8  # how many a search takes, for the estimate of the time that is left
+TYPICAL_TRIALS = 8  # how many a search takes, for the estimate of the time that is left
 
 IN_THE_SEARCH = "in the search for the largest micro-batch: "
 """The beginning of the message of a backend that fails in the search."""
@@ -144,13 +144,13 @@ class Search(Stage):
         return True
 
     def expected(self) -> dict[str, int]:
-        """The usual number of trials for each backend that is still to be searched."""
-        return {"trial": USUAL_TRIALS * len(self._still_to_search(self.shared.names))}
+        """The typical number of trials for each backend that is still to be searched."""
+        return {"trial": TYPICAL_TRIALS * len(self._still_to_search(self.shared.names))}
 
     def run(self, names: Sequence[str]) -> list[str]:
         """Search for each of these backends, the reference first; the names of those that may be timed."""
         known = self.shared.starter.micro_batches
-        trials = USUAL_TRIALS * len(self._still_to_search(names))
+        trials = TYPICAL_TRIALS * len(self._still_to_search(names))
         self.shared.bar.expect({"trial": trials - self.expected()["trial"]})
         for name in names:
             with self.shared.groups(SEARCH) as groups, groups.closing_if_it_fails(name):
@@ -185,7 +185,7 @@ class Search(Stage):
         except LaunchFailed as failure:
             message = f"{IN_THE_SEARCH}{failure.message}"
             raise LaunchFailed(failure.status, message, failure.details) from failure
-        self.shared.bar.expect({"trial": min(0, len(result.trials) - USUAL_TRIALS)})
+        self.shared.bar.expect({"trial": min(0, len(result.trials) - TYPICAL_TRIALS)})
         self.shared.bar.print_line(f"{name}: {result}")
         return result
 

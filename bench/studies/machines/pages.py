@@ -91,7 +91,7 @@ def machines_page(groups: Sequence[SameComparison], hosts: HostSpread) -> list[B
 
 
 def title_of(same: SameComparison) -> str:
-    """What was compared: the model, the ranks, and the unusual settings."""
+    """What was compared: the model, the ranks, and settings beside the defaults."""
     rows = next(iter(same.machines.values())).rows
     columns = ("model", "size", "layers", "published_layers")
     return make_title(rows, model_label(*(rows[column].iloc[0] for column in columns)))

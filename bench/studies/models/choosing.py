@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.report.content.collection import Collection, ReportedComparison, collect
-from bench.report.content.models import usual_backends
+from bench.report.content.models import answered_backends
 from bench.report.files import OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.words.formatting import one_line
 from bench.results.csv_files import list_files
@@ -48,7 +48,7 @@ def panels_of(comparisons: Sequence[ReportedComparison]) -> dict[str, list[Repor
 
 
 def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[str]) -> list[str]:
-    """The wanted backends, or the usual ones that were tried; UserError if one, or any at all, is missing."""
+    """The wanted backends, or those tried of `ANSWERED`; UserError if one, or any at all, is missing."""
     there = {other.backend for comparison in comparisons for other in comparison.others}
     references = {comparison.reference for comparison in comparisons}
     for name in wanted:
@@ -56,7 +56,7 @@ def choose_backends(comparisons: Sequence[ReportedComparison], wanted: Sequence[
             raise UserError(f"{name} is the reference, which is the line at 1", "leave it out of --backends")
         if name not in there:
             raise UserError(f"no comparison has the backend {name}", f"choose of {', '.join(sorted(there))}")
-    chosen = list(dict.fromkeys(wanted)) or usual_backends(comparisons)
+    chosen = list(dict.fromkeys(wanted)) or answered_backends(comparisons)
     if not chosen:
         raise UserError("these comparisons have no backend beside the reference", "measure another one")
     return chosen

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from matplotlib.figure import Figure
 
-from bench.config.choices import USUAL_BACKENDS
+from bench.config.choices import DEFAULT_BACKENDS
 from bench.report.content.collection import ReportedComparison
 from bench.report.figures import style
 from bench.report.figures.rows import ends_of
@@ -19,14 +19,14 @@ CAPTION = (
 
 
 def choose(comparisons: Iterable[ReportedComparison]) -> list[ReportedComparison]:
-    """The comparison with most of the usual backends, at least three; of several, that with most in all."""
+    """The comparison with most of the default backends, at least three; of several, that with most in all."""
     several = [
         one
         for one in comparisons
         if 3 <= len(_points(one)) <= MOST and not (one.at_largest or one.uncontrolled)
     ]
     several.sort(
-        key=lambda one: (-len({*USUAL_BACKENDS} & {*_points(one)}), -len(_points(one)), len(one.stem))
+        key=lambda one: (-len({*DEFAULT_BACKENDS} & {*_points(one)}), -len(_points(one)), len(one.stem))
     )
     return several[:1]
 

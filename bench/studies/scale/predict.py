@@ -177,7 +177,7 @@ def _parts(facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *,
 
 
 def precisions_of(device: DeviceKind) -> list[str]:
-    """The precisions in which a device's achieved rate is known, the usual one first."""
+    """The precisions in which a device's achieved rate is known, bf16 first."""
     return [precision for precision in SIXTEEN_BITS if precision in device.peak_flops_per_s]
 
 

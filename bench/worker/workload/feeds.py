@@ -110,9 +110,9 @@ def _make_ready(spec: WorkerSpec, model: torch.nn.Module, *, rank: int, pinned: 
     count = max(spec.data.batches, 2 * spec.grad_accum)
     share = None
     if spec.model.module is not None:
-        own = load_plugin("own_module.module")
-        batches = own.make_batches(spec, count=count, rank=rank, pinned=pinned)
-        own.name_inputs(model, batches[0])
+        plugin = load_plugin("user_model.module")
+        batches = plugin.make_batches(spec, count=count, rank=rank, pinned=pinned)
+        plugin.name_inputs(model, batches[0])
     else:
         host = synthetic(
             spec.data,

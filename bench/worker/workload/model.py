@@ -16,7 +16,7 @@ import transformers
 # for PyTorch alone. Any model's module does; this is a small one.
 import transformers.models.bert.modeling_bert
 
-from bench.config import own
+from bench.config import user_model
 from bench.config.choices import BEST_ATTENTION, TASKS
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
@@ -54,7 +54,7 @@ def build(
     if model.module is None:
         built = _from_transformers(model, attention, dropout=dropout, pretrained=pretrained)
     else:
-        built = load_plugin("own_module.module").build(model)
+        built = load_plugin("user_model.module").build(model)
     if model.lora is not None:
         layers.add_adapters(built, model.lora, dropout=dropout)
     layers.freeze(built, model.trained)
@@ -79,7 +79,7 @@ def _from_transformers(model: Model, attention: str, *, dropout: bool, pretraine
         "trust_remote_code": model.trust_remote_code,
     }
     with naming_what_cannot_be_read(model), _naming_missing_attention(attention, settings.model_type):
-        if not pretrained or own.is_random(model.pretrained):
+        if not pretrained or user_model.is_random(model.pretrained):
             random: torch.nn.Module = head.from_config(settings, **chosen)
             return random
         built, loaded = head.from_pretrained(

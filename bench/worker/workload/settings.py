@@ -12,7 +12,7 @@ from typing import Any
 import transformers
 from safetensors import SafetensorError
 
-from bench.config import layers, own, sizes
+from bench.config import layers, sizes, user_model
 from bench.config.model import Model
 from bench.errors import LaunchFailed, UserError
 
@@ -27,7 +27,7 @@ def configuration(model: Model) -> Any:
             model.pretrained, trust_remote_code=model.trust_remote_code
         )
         kind, (saved, _) = type(loaded), loaded.get_config_dict(model.pretrained)
-    given = own.merge(saved, model.config)
+    given = user_model.merge(saved, model.config)
     for key, remedy in _OF_OTHER_TRAINING.items():
         if given.get(key):
             raise UserError(f"the model's configuration has {key}={str(given[key])[:40]}, {remedy}")

@@ -44,8 +44,8 @@ def test_what_fails_leaves_a_row_that_says_so(tmp_path: Path) -> None:
 def test_parity_alone_can_be_counted_and_nobody_asks_for_it_by_default(tmp_path: Path) -> None:
     counted = Simulated(tmp_path / "parity", launches=0, collectives="count")
     assert set(collectives_of(counted)["backend"]) == {"pytorch", "ortmodule", "ortmodule_zero1"}
-    usual = Simulated(tmp_path / "usual")
-    assert not COLLECTIVES.path_of(usual.comparison.shared.output.csv).exists()
+    without = Simulated(tmp_path / "without")
+    assert not COLLECTIVES.path_of(without.comparison.shared.output.csv).exists()
 
 
 def test_counting_collectives_changes_nothing_that_is_measured(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_what_is_no_result_is_left_out_by_name() -> None:
         model_chart([loose])
 
 
-def test_without_the_usual_backends_all_are_shown() -> None:
+def test_without_the_backends_of_the_answer_all_are_shown() -> None:
     modern = Model(name="m", task="masked-lm", speed={"pytorch": 1.0, "compile": 1.2, "pytorch_zero1": 0.9})
     assert choose_backends([of_model(modern)], []) == ["compile", "pytorch_zero1"]
 

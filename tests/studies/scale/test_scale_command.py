@@ -73,7 +73,7 @@ def test_a_model_and_a_topology_give_an_answer_a_page_and_a_figure(
     assert "predicted, not measured: Under DDP a rank keeps" in said
     assert "none were counted" in said
     page = (tmp_path / "rendered" / "scale.md").read_text(encoding="utf-8")
-    assert "bf16" in page, "the usual precision of that device"
+    assert "bf16" in page, "the default precision of that device"
     assert "- predicted by `make scale MODEL=bert-large TOPOLOGY=dgx-a100`" in page
     assert "](scale.svg)" in page
     assert "predicted efficiency" in " ".join(svg_texts(tmp_path / "rendered" / "scale.svg"))

@@ -22,7 +22,7 @@ from transformers.utils import ModelOutput
 from bench.config.model import Model
 from bench.errors import UserError, did_you_mean
 from bench.launch.spec import WorkerSpec
-from bench.plugins.own_module.file import find_file, keep_bytecode_of, names_file
+from bench.plugins.user_model.file import find_file, keep_bytecode_of, names_file
 from bench.worker.rank.error_words import naming_failure
 from bench.worker.sharding import Batch
 from bench.worker.workload.layers import replace_forward
@@ -179,7 +179,7 @@ def inputs_of(module: torch.nn.Module, batch: Batch) -> Batch:
 def _import_file(file: Path) -> ModuleType:
     """Import the user's file under a name that no package has; it may import files beside it."""
     sys.path.append(str(file.absolute().parent))
-    spec = importlib.util.spec_from_file_location(f"own_module_{file.stem}", file)
+    spec = importlib.util.spec_from_file_location(f"user_model_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     imported = importlib.util.module_from_spec(spec)

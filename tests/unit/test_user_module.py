@@ -1,4 +1,4 @@
-"""`model.module`: how a module of the user's own is named, found, hashed and combined with other settings."""
+"""`model.module`: how the user's module is named, found, hashed and combined with other settings."""
 
 import importlib
 import os
@@ -13,7 +13,7 @@ from bench.config.compose import compose
 from bench.config.identity import config_hash, measured_settings
 from bench.errors import UserError
 from bench.measure.plan.resolve import resolve
-from bench.plugins.own_module.file import find_file, hash_code, keep_bytecode_of
+from bench.plugins.user_model.file import find_file, hash_code, keep_bytecode_of
 
 pytestmark = pytest.mark.once
 
@@ -88,7 +88,7 @@ def test_the_file_is_found_from_where_the_command_is_typed_and_not_run(
 
 
 def test_an_installed_package_is_found() -> None:
-    assert find_file("bench.config.own:OWN").name == "own.py"
+    assert find_file("bench.config.user_model:USER_MODEL").name == "user_model.py"
 
 
 def test_the_code_and_what_it_imports_from_its_own_folder_are_measured() -> None:
@@ -179,17 +179,17 @@ def test_what_does_not_fit_a_module_is_refused_in_a_sentence(overrides: str, wor
 
 
 @pytest.mark.parametrize(
-    ("experiment", "part", "usual", "of_a_module"),
+    ("experiment", "part", "of_bert_tiny", "of_a_module"),
     [
         ("advise", "data.lengths", "full", "uniform"),
         *((name, "model.size", "mini", "published") for name in ("matrix", "choices")),
     ],
 )
 def test_experiments_with_full_samples_or_miniatures_take_a_module_as_it_is(
-    experiment: str, part: str, usual: str, of_a_module: str
+    experiment: str, part: str, of_bert_tiny: str, of_a_module: str
 ) -> None:
     line, found = [f"experiment={experiment}", "device=cpu", "backend=[pytorch]"], attrgetter(part)
-    assert found(compose([*line, "model=bert-tiny"])) == usual
+    assert found(compose([*line, "model=bert-tiny"])) == of_bert_tiny
     assert found(compose([*line, MINE])) == of_a_module
 
 

@@ -1,4 +1,4 @@
-"""A model of the user's own: chosen without a YAML file, and read off what it was saved with."""
+"""The user's model: chosen without a YAML file, and read off what it was saved with."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from bench.config import layers, own
+from bench.config import layers, user_model
 from bench.config.choices import CONF
 from bench.config.compose import compose
 from bench.config.identity import config_hash
@@ -58,7 +58,7 @@ def refusal(*overrides: str) -> str:
     ],
 )
 def test_a_model_is_named_after_where_it_is_from(pretrained: str, module: str, name: str) -> None:
-    assert own.name_model(pretrained, module) == name
+    assert user_model.name_model(pretrained, module) == name
 
 
 def test_a_folder_gives_the_name_and_the_task(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_hub_id_needs_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_end_of_a_class_names_a_task_that_there_is() -> None:
     tasks = {path.stem for path in (CONF.parent / "bench/worker/workload/tasks").glob("[!_]*.py")}
-    assert {task.replace("-", "_") for task in own.HEADS.values()} <= tasks
+    assert {task.replace("-", "_") for task in user_model.HEADS.values()} <= tasks
 
 
 # --- dimensions -----------------------------------------------------------------------------------
@@ -203,18 +203,20 @@ def test_a_key_that_changes_no_tensor_is_taken(tmp_path: Path, override: str) ->
 
 def test_a_size_within_a_part_contradicts_too() -> None:
     saved_parts = {"vision_config": {"hidden_size": 32, "layer_norm_eps": 1e-5}}
-    assert own.find_contradictions({"vision_config": {"hidden_size": 64}}, saved_parts) == [
+    assert user_model.find_contradictions({"vision_config": {"hidden_size": 64}}, saved_parts) == [
         "vision_config.hidden_size=32, not 64"
     ]
-    assert own.find_contradictions({"vision_config": {"layer_norm_eps": 1e-6}}, saved_parts) == []
-    assert own.merge(saved_parts, {"vision_config": {"hidden_size": 64}})["vision_config"] == {
+    assert user_model.find_contradictions({"vision_config": {"layer_norm_eps": 1e-6}}, saved_parts) == []
+    assert user_model.merge(saved_parts, {"vision_config": {"hidden_size": 64}})["vision_config"] == {
         "hidden_size": 64,
         "layer_norm_eps": 1e-5,
     }
 
 
 def test_another_number_of_labels_replaces_their_names() -> None:
-    assert own.merge({"id2label": {"0": "a"}, "label2id": {"a": 0}}, {"num_labels": 3}) == {"num_labels": 3}
+    assert user_model.merge({"id2label": {"0": "a"}, "label2id": {"a": 0}}, {"num_labels": 3}) == {
+        "num_labels": 3
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Mistakes in a module of the user's own: each ends in one sentence that says what to correct."""
+"""Mistakes in the user's module: each ends in one sentence that says what to correct."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.configs import a_model
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from bench.plugins.own_module.inspection import inspect_module  # noqa: E402 - it needs both
+from bench.plugins.user_model.inspection import inspect_module  # noqa: E402 - it needs both
 from bench.worker.workload import model as models  # noqa: E402 - it needs both
 
 GOOD = """
@@ -37,9 +37,9 @@ def example_batch(batch_size, seed):
 """
 
 
-def own(folder: Path, code: str, name: str = "Net", **config: Any) -> Model:
+def user_module(folder: Path, code: str, name: str = "Net", **config: Any) -> Model:
     """A module of the given code."""
-    file = folder / "own_net.py"
+    file = folder / "user_net.py"
     file.write_text(code)
     return a_model(module=f"{file}:{name}", task="own", architecture=None, config=config, seq_len=None)
 
@@ -51,7 +51,7 @@ def inspect(model: Model, *, seq_len: int | None = None, checkpointing: bool = F
 
 
 def test_a_module_is_built_with_and_without_its_dropout(tmp_path: Path) -> None:
-    model = own(tmp_path, GOOD, dropout=0.25)
+    model = user_module(tmp_path, GOOD, dropout=0.25)
     inspect(model)
     probabilities = []
     for dropout in (True, False):
@@ -74,7 +74,7 @@ def test_a_module_is_built_with_and_without_its_dropout(tmp_path: Path) -> None:
     ],
 )
 def test_every_way_to_write_a_module_trains(code: str, tmp_path: Path) -> None:
-    inspect(own(tmp_path, code, name="make_net" if "make_net" in code else "Net", width=4))
+    inspect(user_module(tmp_path, code, name="make_net" if "make_net" in code else "Net", width=4))
 
 
 def instead(old: str, new: str) -> str:
@@ -97,7 +97,7 @@ def test_the_file_s_loss_counts_where_forward_returns_one_too(returned: str, tmp
     code = instead(FORWARD, f"first = 3 * self.layer(x).mean(); return {returned}").replace(
         ", labels):", "):"
     )
-    model = own(tmp_path, code + LOSS)
+    model = user_module(tmp_path, code + LOSS)
     inspect(model)
     module: Any = models.build(model, attention="eager", dropout=False)
     x, labels = torch.randn(6, 4), torch.tensor([0, 1, 1, 1, 1, 0])
@@ -115,7 +115,7 @@ NO_TENSOR = "return self.layer(x)\n\ndef loss(output, batch): return output.sum(
 MISTAKES = [  # what stands in GOOD, what a user writes instead, and what is said
     (MODULE, "class Nets(torch.nn.Module):", "has no class or function Net; did you mean Nets?"),
     (MODULE, "class Net:\n  pass\nclass Other(torch.nn.Module):", "must be a torch.nn.Module"),
-    ("import torch\n", "import torch, torchh\n", "correct own_net.py, line 2"),
+    ("import torch\n", "import torch, torchh\n", "correct user_net.py, line 2"),
     ("width=4", "width", "set +model.config.width=…"),
     # weights
     (LAYER, "torch.nn.LazyLinear(2)", "layer.weight has no shape before the first batch; give its layer"),
@@ -161,7 +161,7 @@ ORDINARY_METHOD = "Net.example_batch = lambda self, batch_size, seed: {}\n"
 )
 def test_a_mistake_is_one_sentence(code: str, config: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        inspect(own(tmp_path, code, **config))
+        inspect(user_module(tmp_path, code, **config))
     assert words in str(caught.value)
     assert len(str(caught.value)) < LONGEST_MESSAGE, "it is cut"
 
@@ -171,9 +171,9 @@ def test_what_a_module_does_not_take_is_refused_and_weights_that_the_loss_does_n
 ) -> None:
     words = r"checkpointing=true needs .*, unlike Net; set checkpointing=false"
     with pytest.raises(LaunchFailed, match=words):
-        inspect(own(tmp_path, GOOD), checkpointing=True)
+        inspect(user_module(tmp_path, GOOD), checkpointing=True)
     with pytest.raises(UserError, match="seq_len=16 has no effect"):
-        inspect(own(tmp_path, GOOD), seq_len=16)
+        inspect(user_module(tmp_path, GOOD), seq_len=16)
     code = instead("self.dropout =", "self.spare = torch.nn.Linear(1, 1); self.dropout =")
     (other := tmp_path / "other").mkdir()  # a process reads a file once
-    assert inspect(own(other, code)) == ["spare.weight", "spare.bias"]
+    assert inspect(user_module(other, code)) == ["spare.weight", "spare.bias"]

@@ -4,7 +4,7 @@ import torch
 
 from bench.config.model import Model
 from bench.errors import UserError
-from bench.plugins.own_module.module import check_names, make_batch
+from bench.plugins.user_model.module import check_names, make_batch
 from bench.worker.rank.error_words import naming_failure
 from bench.worker.sharding import Batch
 from bench.worker.workload import model as models

@@ -1,4 +1,4 @@
-"""conf/model/own.yaml: what the command line does not say about a user's model is read from the model."""
+"""conf/model/user_model.yaml: what the command line does not say of a user's model is read from the model."""
 
 import json
 import re
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.config.choices import OWN_TASK, WITHOUT_LENGTH
+from bench.config.choices import USER_TASK, WITHOUT_LENGTH
 from bench.errors import UserError
 
-OWN = "own"  # the choice of `model` that takes everything from the user's model
+USER_MODEL = "user_model"  # the choice of `model` that takes everything from the user's model
 KEYS = ("model.pretrained", "model.module")  # the keys that name a user's model
 
 HEADS = {
@@ -32,7 +32,7 @@ def name_model(pretrained: str | None, module: str | None) -> str:
         return Path(pretrained).absolute().name
     if module is None:
         raise UserError(
-            f"model={OWN} is a model of your own, and none is given",
+            f"model={USER_MODEL} stands for your model, and none is given",
             "set model.pretrained=… to a folder with a config.json or to a hub id, set model.module=… to "
             "path/to/file.py:Name, or choose another model",
         )
@@ -123,7 +123,7 @@ _DROP = "leave model=… and these keys out: config.json says all sizes"
 def find_task(pretrained: str | None, module: str | None) -> str:
     """Return the task of the head that a folder's config.json names, or refuse one that does not name one."""
     if module is not None:
-        return OWN_TASK
+        return USER_TASK
     classes = (read_config(pretrained) or {}).get("architectures") or []
     tasks = {task for name in classes for end, task in HEADS.items() if name.endswith(end)}
     if len(tasks) != 1:
@@ -165,4 +165,4 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
 
 def length(task: str) -> int | None:
     """Return tokens of a sample, as few as bert-tiny's; None for images and for a user's example_batch."""
-    return None if task in (*WITHOUT_LENGTH, OWN_TASK) else 64
+    return None if task in (*WITHOUT_LENGTH, USER_TASK) else 64

@@ -1,4 +1,4 @@
-"""Checkpoints of the user's own: what fits is trained, and what does not is named, tensor by tensor."""
+"""The user's checkpoints: what fits is trained, and what does not is named, tensor by tensor."""
 
 import json
 import shutil
@@ -32,11 +32,11 @@ BERT = {
 GPT2 = {"vocab_size": 96, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 32}
 
 
-def own(folder: Path | str | None, task: str = "masked-lm", **changes: Any) -> Model:
-    """What conf/model/own.yaml makes of a folder."""
+def user_model(folder: Path | str | None, task: str = "masked-lm", **changes: Any) -> Model:
+    """What conf/model/user_model.yaml makes of a folder."""
     figures: dict[str, Any] = {"architecture": None, "config": {}, "parameters": None, "source": None}
     return Model(
-        name="own",
+        name="user-model",
         task=task,
         micro_batch=2,
         seq_len=8,
@@ -75,11 +75,11 @@ def same_weights(model: Any, folder: Path, name: str) -> bool:
 
 def test_a_folder_alone_gives_architecture_dimensions_and_weights(bert: Path, gpt2: Path) -> None:
     weight = "bert.encoder.layer.1.output.dense.weight"
-    model = built(own(bert))
+    model = built(user_model(bert))
     assert same_weights(model, bert, weight)
     assert getattr(model, models.NOTE) == ""
-    assert same_weights(built(own(gpt2, "causal-lm")), gpt2, "transformer.h.1.mlp.c_fc.weight")
-    random = models.build(own(bert), attention="eager", dropout=False)
+    assert same_weights(built(user_model(gpt2, "causal-lm")), gpt2, "transformer.h.1.mlp.c_fc.weight")
+    random = models.build(user_model(bert), attention="eager", dropout=False)
     assert not same_weights(random, bert, weight), "without its weights only the shapes are its"
     assert models.parameter_count(random) == models.parameter_count(model)
 
@@ -87,37 +87,37 @@ def test_a_folder_alone_gives_architecture_dimensions_and_weights(bert: Path, gp
 def test_a_config_alone_is_trained_with_random_weights_in_float32(bert: Path) -> None:
     (bert / "model.safetensors").unlink()
     edit(bert, torch_dtype="bfloat16", dtype="bfloat16")
-    model = built(own(bert))
+    model = built(user_model(bert))
     assert {value.dtype for value in model.parameters()} == {torch.float32}
     assert len(model.bert.encoder.layer) == 2
-    assert len(built(own(bert, config={"num_hidden_layers": 3})).bert.encoder.layer) == 3
-    assert len(built(own(bert, size="layers:1")).bert.encoder.layer) == 1
-    assert len(built(own(bert, size="mini")).bert.encoder.layer) == 2
+    assert len(built(user_model(bert, config={"num_hidden_layers": 3})).bert.encoder.layer) == 3
+    assert len(built(user_model(bert, size="layers:1")).bert.encoder.layer) == 1
+    assert len(built(user_model(bert, size="mini")).bert.encoder.layer) == 2
 
 
 def test_a_head_that_is_new_or_of_another_task_is_named(bert: Path, gpt2: Path) -> None:
-    note = getattr(built(own(bert, "sequence-classification")), models.NOTE)
+    note = getattr(built(user_model(bert, "sequence-classification")), models.NOTE)
     assert "new for this task: bert.pooler.dense, classifier; of the checkpoint not used: cls.pred" in note
-    note = getattr(built(own(gpt2, "sequence-classification")), models.NOTE)
+    note = getattr(built(user_model(gpt2, "sequence-classification")), models.NOTE)
     assert note == "new for this task: score"
 
 
 def test_a_checkpoint_of_a_base_model_gets_a_head(tmp_path: Path) -> None:
     transformers.BertModel(transformers.BertConfig(**BERT)).save_pretrained(tmp_path)
-    note = getattr(built(own(tmp_path)), models.NOTE)
+    note = getattr(built(user_model(tmp_path)), models.NOTE)
     assert note.startswith("new for this task: cls.predictions")
     assert note.endswith("of the checkpoint not used: pooler.dense")
     edit(tmp_path, num_hidden_layers=1)
     with pytest.raises(UserError, match=r"encoder.layer.1.*is unknown"):
-        built(own(tmp_path))
+        built(user_model(tmp_path))
 
 
 def test_another_number_of_labels_makes_a_new_head(tmp_path: Path) -> None:
     settings = transformers.BertConfig(**BERT, num_labels=3)
     transformers.BertForSequenceClassification(settings).save_pretrained(tmp_path)
-    model = built(own(tmp_path, "sequence-classification"))
+    model = built(user_model(tmp_path, "sequence-classification"))
     assert (model.classifier.out_features, getattr(model, models.NOTE)) == (3, "")
-    model = built(own(tmp_path, "sequence-classification", config={"num_labels": 5}))
+    model = built(user_model(tmp_path, "sequence-classification", config={"num_labels": 5}))
     assert (model.classifier.out_features, model.config.num_labels) == (5, 5)
     assert getattr(model, models.NOTE) == "new for this task: classifier"
 
@@ -135,7 +135,7 @@ def test_weights_that_do_not_fit_their_config_are_an_error(
 ) -> None:
     edit(bert, **changes)
     with pytest.raises(UserError, match=sentence) as caught:
-        built(own(bert))
+        built(user_model(bert))
     assert "do not fit BertForMaskedLM of its config.json; save both anew with" in str(caught.value)
     if "more" in sentence:
         log = "".join(traceback.format_exception(caught.value))
@@ -144,7 +144,7 @@ def test_weights_that_do_not_fit_their_config_are_an_error(
 
 def test_sizes_under_another_name_contradict_the_weights_too(gpt2: Path) -> None:
     with pytest.raises(UserError, match="has the shape"):
-        built(own(gpt2, "causal-lm", config={"hidden_size": 64}))
+        built(user_model(gpt2, "causal-lm", config={"hidden_size": 64}))
 
 
 # --- keys that nothing reads ----------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_a_key_that_the_architecture_does_not_know_is_refused(
     architecture: str, config: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(LaunchFailed, match=sentence):
-        configuration(own(None, architecture=architecture, config=config))
+        configuration(user_model(None, architecture=architecture, config=config))
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ def test_a_key_that_the_architecture_does_not_know_is_refused(
 def test_keys_under_other_names_and_those_of_all_models_are_taken(
     architecture: str, config: dict[str, Any]
 ) -> None:
-    assert configuration(own(None, architecture=architecture, config=config))
+    assert configuration(user_model(None, architecture=architecture, config=config))
 
 
 def test_a_mistyped_key_is_refused_beside_a_checkpoint_too(bert: Path) -> None:
     with pytest.raises(LaunchFailed, match=r"model.config.hidden_dropout .*hidden_dropout_prob\?"):
-        configuration(own(bert, config={"hidden_dropout": 0.0}))
+        configuration(user_model(bert, config={"hidden_dropout": 0.0}))
     edit(bert, of_the_checkpoint="a")
-    assert configuration(own(bert, config={"of_the_checkpoint": "b"})).of_the_checkpoint == "b"
+    assert configuration(user_model(bert, config={"of_the_checkpoint": "b"})).of_the_checkpoint == "b"
 
 
 # --- code that comes with a checkpoint ------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_weights_in_a_pickle_are_not_read(bert: Path) -> None:
     (bert / "model.safetensors").unlink()
     torch.save({"bomb": Bomb()}, bert / "pytorch_model.bin")
     with pytest.raises(UserError, match=r"pretrained=.*bert has its weights in pytorch_model.bin, which"):
-        built(own(bert))
+        built(user_model(bert))
     assert not (bert / "exploded").exists()
 
 
@@ -238,9 +238,9 @@ def test_code_of_a_checkpoint_runs_only_when_it_is_trusted(
     (folder / "config.json").write_text(json.dumps(BERT | {"model_type": "mine", "auto_map": classes}))
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     with pytest.raises(LaunchFailed, match=r"run only with model.trust_remote_code=true; read them"):
-        built(own(folder))
+        built(user_model(folder))
     assert not marker.exists()
-    model = built(own(folder, trust_remote_code=True))
+    model = built(user_model(folder, trust_remote_code=True))
     assert marker.exists()
     assert type(model).__name__ == "MineModel"
 
@@ -274,9 +274,9 @@ def test_what_a_model_lacks_is_found_before_any_launch(
 
 
 HUB = """
-from tests.real.test_own_checkpoints import built, own
+from tests.real.test_user_checkpoints import built, user_model
 from bench.worker.workload.model import NOTE
-print(getattr(built(own("someone/tiny")), NOTE))
+print(getattr(built(user_model("someone/tiny")), NOTE))
 """
 
 
@@ -289,4 +289,4 @@ def test_a_hub_id_s_revision_is_noted(bert: Path, tmp_path: Path) -> None:
     shutil.copytree(bert, repository / "snapshots" / revision)
     done = run_python("-c", HUB, variables={"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"})
     assert done.stdout.splitlines()[-1:] == [f"weights of revision {revision}"], done.stderr
-    assert not getattr(built(own(bert)), models.NOTE), "a folder has none"
+    assert not getattr(built(user_model(bert)), models.NOTE), "a folder has none"

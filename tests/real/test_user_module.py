@@ -1,4 +1,4 @@
-"""The two examples of a module of one's own, from the command line to figures, on both stacks."""
+"""The two examples of a user's module, from the command line to figures, on both stacks."""
 
 from pathlib import Path
 

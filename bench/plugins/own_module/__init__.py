@@ -1,1 +1,0 @@
-"""`model.module`: a torch module of the user's own, in place of a model of transformers."""
