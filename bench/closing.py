@@ -73,12 +73,7 @@ def run_command(body: Callable[[], int], if_interrupted: str) -> int:
 
 
 def print_closing(
-    answer: str,
-    *,
-    table: str = "",
-    files: Sequence[Path] = (),
-    next_command: str = "",
-    purpose: str = "",
+    answer: str, *, table: str = "", files: Sequence[Path] = (), next_command: str = "", purpose: str = ""
 ) -> None:
     """Print the block to stdout, an empty line before it; a part that would be empty is left out.
 

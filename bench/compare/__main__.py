@@ -23,12 +23,7 @@ from rich.console import Console, RenderableType
 from bench.closing import WIDTH, command_parser, print_closing, run_command
 from bench.compare.changes import TOLERANCES, BackendChange, compare
 from bench.compare.differences import are_of_one_host, named_differences
-from bench.compare.hosts import (
-    estimate_host_spread,
-    find_on_another_host,
-    read_results,
-    read_same_model,
-)
+from bench.compare.hosts import estimate_host_spread, find_on_another_host, read_results, read_same_model
 from bench.compare.kinds import HostSpread
 from bench.compare.sources import (
     RESULTS,

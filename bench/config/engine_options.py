@@ -25,7 +25,7 @@ class EngineOption:
 ENGINE_OPTIONS: Mapping[str, Mapping[str, EngineOption]] = {
     "compile": {
         # How long the compiler searches for faster kernels, and whether CUDA graphs launch them.
-        "mode": EngineOption(values=("max-autotune", "reduce-overhead"), values_on_gpu=("reduce-overhead",)),
+        "mode": EngineOption(values=("max-autotune", "reduce-overhead"), values_on_gpu=("reduce-overhead",))
     },
     "ortmodule": {
         # Reduce data as early in the graph as its use allows, and leave out what is padded.

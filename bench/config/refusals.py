@@ -76,7 +76,7 @@ def explain(error: BaseException) -> str:
 _SENTENCES = {
     r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'": (
         "{0} is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a text."
-    ),
+    )
 }
 """How Hydra's message begins (a pattern), and the sentence that replaces it."""
 

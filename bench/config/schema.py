@@ -94,8 +94,7 @@ class Config:
     def _check_backend(self, name: str, backend: Backend) -> None:
         if not re.fullmatch(r"\w[\w@.+-]*", name):  # it becomes a folder's name
             raise UserError(
-                f"{name!r} cannot be a backend's name",
-                "use letters, digits, `_`, `-`, `@` and `.` within",
+                f"{name!r} cannot be a backend's name", "use letters, digits, `_`, `-`, `@` and `.` within"
             )
         check_fields(backend, f"backends.{name}.")
         check_engine_options(

@@ -51,9 +51,7 @@ class ComparisonOutcome:
 
 
 def measure_comparison(
-    config: Config,
-    stem: str,
-    show_verdict: Callable[[ComparisonOutcome], None] | None = None,
+    config: Config, stem: str, show_verdict: Callable[[ComparisonOutcome], None] | None = None
 ) -> ComparisonOutcome:
     """Measure a comparison that fits this machine, and write its results file.
 

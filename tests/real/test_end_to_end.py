@@ -96,9 +96,7 @@ def test_every_row_says_how_far_it_is_from_the_device_s_limit_and_the_record_wha
     assert roofline["absent"] == []
 
 
-def test_peaks_and_phases_are_filled_in_and_gpu_columns_blank(
-    three: tuple[Path, pd.DataFrame],
-) -> None:
+def test_peaks_and_phases_are_filled_in_and_gpu_columns_blank(three: tuple[Path, pd.DataFrame]) -> None:
     rows = three[1]
     for column in ("host_peak_mib", "setup_host_peak_mib", "setup_s", "first_step_s"):
         assert (rows[column] > 0).all(), column

@@ -219,10 +219,7 @@ FROZEN = {
     ("Rounds", 0.0): (0, r"the loss of batch \d of rank 0 .*froze frozen_modules\.py, line \d+: Conv"),
     ("Branch", 0.0): (0, r"the loss of batch \d of rank 0 .*froze frozen_modules\.py, line \d+: Conv"),
     ("Late", 0.0): (1, r"the loss of step \d+ .*may have frozen what Python keeps"),
-    ("Late", 0.1): (
-        1,
-        r"the loss of batch \d of rank \d after launch 1/1 .*may have frozen what",
-    ),
+    ("Late", 0.1): (1, r"the loss of batch \d of rank \d after launch 1/1 .*may have frozen what"),
 }
 
 

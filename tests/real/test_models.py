@@ -130,9 +130,7 @@ def test_no_dimension_is_left_to_the_defaults_of_transformers_and_mini_keeps_the
 
 def test_these_tasks_alone_have_no_shipped_model() -> None:
     """Those are trained in tests/real/test_tasks.py, and token classification in test_datasets.py."""
-    trained_elsewhere = {
-        *("semantic-segmentation", "speech-recognition-ctc", "token-classification"),
-    }
+    trained_elsewhere = {*("semantic-segmentation", "speech-recognition-ctc", "token-classification")}
     assert {*TASKS} - {shipped(name).task for name in NAMES} == trained_elsewhere
 
 

@@ -140,7 +140,7 @@ def test_a_lost_node_ends_in_a_row_and_leaves_no_process(tmp_path: Path) -> None
     with on_two(tmp_path) as two:
         node = two.node()
         coordinator = two.coordinator(
-            *("backend=[pytorch]", "measure.launches=3", "measure.block_seconds=4", "measure.rounds=1"),
+            *("backend=[pytorch]", "measure.launches=3", "measure.block_seconds=4", "measure.rounds=1")
         )
         told(coordinator, "launch 1/3, round 1/1: pytorch")
         ranks = descendants(node.pid)

@@ -43,8 +43,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     write_records(folder / "results" / "evil.csv", records())
     write_records(
-        folder / "results" / "good.csv",
-        comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.2], [2.2]]}),
+        folder / "results" / "good.csv", comparison({"pytorch": [[2.0], [2.0]], "ortmodule": [[2.2], [2.2]]})
     )
     render_report(folder / "results", folder / "reports")
     return folder / "reports"

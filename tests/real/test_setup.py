@@ -315,9 +315,7 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     assert len(ran(checkout)) == 1
 
 
-def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(
-    checkout: Path,
-) -> None:
+def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(checkout: Path) -> None:
     first = start_slow(checkout)
     wait_for(checkout / ".venv" / "half")
     first.kill()
@@ -637,10 +635,7 @@ def test_without_a_compiler_nothing_is_installed(
     ("gpus", "first_line"),
     [
         (2, "2 × NVIDIA A100; driver 525.60.13."),
-        (
-            0,
-            "No NVIDIA driver shows a GPU here. Where one is, the driver must be 525.60.13 or newer.",
-        ),
+        (0, "No NVIDIA driver shows a GPU here. Where one is, the driver must be 525.60.13 or newer."),
     ],
 )
 def test_it_says_which_gpus_it_sees_and_the_oldest_driver_of_torch_s_cuda_will_do(

@@ -131,7 +131,7 @@ def test_a_process_that_hangs_is_ended_and_what_it_has_logged_counts(
         if os.fork() == 0:
             pathlib.Path(sys.argv[0]).with_name("child").write_text(str(os.getpid()))
         time.sleep(1000)
-        """,
+        """
     )
     said: list[str] = []
     (sentence,) = track(results, dataclasses.replace(settings(results, **BOTH), timeout_s=5), said.append)

@@ -23,10 +23,7 @@ def test_a_backend_that_leaves_all_to_its_comparison_is_the_same_as_before_it_co
     [
         (WORKERS, "workers has no effect with data=synthetic, whose batches lie ready"),
         (f"{WORKERS} {TEXTS} backends.pytorch_workers.workers=-1", "must be at least 0"),
-        (
-            f"backend=[pytorch,pytorch_unpinned] {TEXTS}",
-            "pinned_memory is of batches that a GPU reads",
-        ),
+        (f"backend=[pytorch,pytorch_unpinned] {TEXTS}", "pinned_memory is of batches that a GPU reads"),
         ("backends.pytorch_accumulation.accumulate=3", "does not divide micro_batch=8; choose micro_batch=9"),
         ("backends.pytorch_accumulation.accumulate=0", "must be at least 1"),
         ("measure.batch=max device.memory_limit_gib=4", "and measure.batch=max changes it"),

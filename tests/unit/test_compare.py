@@ -159,14 +159,8 @@ def on_cpu(**changes: Any) -> dict[str, Any]:
             "the kinds of machine (Example CPU (Example family 7, model 3, stepping 1), instruction sets avx "
             "avx2 fma; Other CPU (family and model not recorded), instruction sets not recorded)",
         ),
-        (
-            on_cpu(family=8, model_number=2),
-            "family 8, model 2, stepping 1), instruction sets avx avx2 fma)",
-        ),
-        (
-            on_cpu(instruction_sets=["avx2"]),
-            "stepping 1), instruction sets avx2) differ between base and n",
-        ),
+        (on_cpu(family=8, model_number=2), "family 8, model 2, stepping 1), instruction sets avx avx2 fma)"),
+        (on_cpu(instruction_sets=["avx2"]), "stepping 1), instruction sets avx2) differ between base and n"),
         ({"environment": ENVIRONMENT | {"gpus": [{"name": "H200"}]}}, "avx avx2 fma; H200, Example CPU"),
     ],
 )

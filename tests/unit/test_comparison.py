@@ -38,9 +38,7 @@ def faultless(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
         return Simulated(tmp_path_factory.mktemp("faultless"))
 
 
-def test_every_backend_has_a_row_and_a_place_in_every_round_of_every_launch(
-    faultless: Simulated,
-) -> None:
+def test_every_backend_has_a_row_and_a_place_in_every_round_of_every_launch(faultless: Simulated) -> None:
     assert faultless.failures == []
     for backend in BACKENDS:
         keys = [(row["launch"], row["round"]) for row in faultless.of(backend)]
@@ -110,11 +108,7 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     # Blocks of ortmodule in launch 1: two of the warm-up, then rounds 1, 2 …
     run = Simulated(tmp_path, {"ortmodule": {"fails": {("block", 1, 5): crash}}})
     first = [row for row in run.of("ortmodule") if row["launch"] == "1"]
-    assert [(row["round"], row["status"]) for row in first] == [
-        ("1", "ok"),
-        ("2", "ok"),
-        ("", "crashed"),
-    ]
+    assert [(row["round"], row["status"]) for row in first] == [("1", "ok"), ("2", "ok"), ("", "crashed")]
 
 
 def test_a_failure_while_the_steps_of_a_block_are_found_is_the_reference_s_own(tmp_path: Path) -> None:

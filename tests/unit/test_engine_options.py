@@ -39,10 +39,7 @@ MAX = "backends.compile_max_autotune.engine_options"
         (f"{OPTIONS}.memory_level=1", "has an effect with checkpointing=true only"),
         (f"{OPTIONS}.memory_level=true checkpointing=true", "must be 1 or 2, not True"),
         ("backend=[pytorch,ortmodule_tuned]", "has an effect on CUDA devices only"),
-        (
-            f"backend=[pytorch,compile_max_autotune] {MAX}.mode=fast",
-            "must be max-autotune or reduce-ov",
-        ),
+        (f"backend=[pytorch,compile_max_autotune] {MAX}.mode=fast", "must be max-autotune or reduce-ov"),
         ("backend=[pytorch,compile_reduce_overhead]", "mode=reduce-overhead has an effect on CUDA devices"),
     ],
 )

@@ -48,12 +48,7 @@ def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:
     save(tmp_path, golden_records())
     first, second = (render_report(tmp_path / "results", tmp_path / name).written for name in ("one", "two"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    assert {path.name for path in first} >= {
-        "index.md",
-        "index.html",
-        "speedup.svg",
-        "memory.svg",
-    }
+    assert {path.name for path in first} >= {"index.md", "index.html", "speedup.svg", "memory.svg"}
 
 
 @pytest.mark.parametrize("name", ["a$b$_c", "<b>&", "日本語", "x" * 70, "\x1b[31mred\x00", "a\nb"])

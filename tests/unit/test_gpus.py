@@ -5,13 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.errors import UserError
-from bench.machine.gpus import (
-    Gpu,
-    describe_first_use,
-    select_visible,
-    short_name,
-    visible_gpus,
-)
+from bench.machine.gpus import Gpu, describe_first_use, select_visible, short_name, visible_gpus
 from tests.support.fake_nvml import A, B, C, FakeNvml, functions
 
 

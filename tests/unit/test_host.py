@@ -68,7 +68,4 @@ def test_kernel_settings_are_the_chosen_words_and_what_is_missing_is_left_out(tm
         "proc/cpuinfo": "flags : fpu",
     }
     at(tmp_path, files)
-    assert read_kernel_settings(tmp_path) == {
-        "transparent_hugepage": "madvise",
-        "clocksource": "tsc",
-    }
+    assert read_kernel_settings(tmp_path) == {"transparent_hugepage": "madvise", "clocksource": "tsc"}

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.machine.telemetry.host_memory import (
-    HostMemory,
-    anonymous_peak,
-    read_host_memory,
-    reset_host_peak,
-)
+from bench.machine.telemetry.host_memory import HostMemory, anonymous_peak, read_host_memory, reset_host_peak
 
 SIZE = 64 << 20
 PAGE = 4096

@@ -16,12 +16,7 @@ from bench.compare.kinds import (
     spread_between_hosts,
 )
 from bench.results.records import Record
-from tests.support.factories import (
-    comparison,
-    noisy_seconds,
-    two_backends,
-    workload,
-)
+from tests.support.factories import comparison, noisy_seconds, two_backends, workload
 from tests.support.result_files import table_of_records
 
 

@@ -160,11 +160,7 @@ def test_a_sweep_with_a_mistake_starts_nothing(
     ],
 )
 def test_a_mistake_ends_with_2_and_one_sentence(
-    run: Run,
-    coordinator: FakeCoordinator,
-    capfd: pytest.CaptureFixture[str],
-    override: str,
-    sentence: str,
+    run: Run, coordinator: FakeCoordinator, capfd: pytest.CaptureFixture[str], override: str, sentence: str
 ) -> None:
     assert run(override) == 2
     assert coordinator.stems == []
@@ -265,10 +261,7 @@ def test_an_interruption_lists_the_trouble_so_far_and_ends_with_130(
 
 
 def test_versions_that_are_not_pinned_are_named_and_measured(
-    run: Run,
-    coordinator: FakeCoordinator,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    run: Run, coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stacks, "find_other_versions", lambda stack, packages: [f"torch of {stack}"])
     monkeypatch.setattr(stacks, "installed", lambda stack: stacks.installed_here())

@@ -126,8 +126,7 @@ def test_different_model_names_have_different_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../../etc/passwd", "/", "..", ".hidden", "a\nb", "a\0b", "C:\\x", "模型", "x" * 300, ""],
+    "name", ["../../etc/passwd", "/", "..", ".hidden", "a\nb", "a\0b", "C:\\x", "模型", "x" * 300, ""]
 )
 def test_no_name_leaves_the_folder(name: str) -> None:
     made = with_name(name)

@@ -141,10 +141,7 @@ def test_models_of_language_are_taken(model: str) -> None:
             "choose a model of another task, such as bert-tiny, or model.task=masked-lm.",
         ),
         ("model=vit-base", "model.task=image-classification needs some"),
-        (
-            "model=bert-tiny model.config.vocab_size=200",
-            "has 265 words, more than model.config.vocab_size",
-        ),
+        ("model=bert-tiny model.config.vocab_size=200", "has 265 words, more than model.config.vocab_size"),
         ("model=bert-tiny micro_batch=5000", "samples of seq_len=64 to train on, and one step takes 10,000"),
     ],
 )

@@ -16,13 +16,7 @@ from bench.report.render.markdown import escaped
 from bench.report.words import formatting
 from tests.support.factories import comparison, failed, with_environment, workload
 from tests.support.git import committed
-from tests.support.reports import (
-    SECONDS,
-    golden_records,
-    page_of,
-    printed,
-    render_comparison,
-)
+from tests.support.reports import SECONDS, golden_records, page_of, printed, render_comparison
 from tests.support.result_files import table_of_records, write_records
 
 # The page
@@ -30,8 +24,7 @@ from tests.support.result_files import table_of_records, write_records
 
 def test_on_a_gpu_the_memory_is_the_devices_and_the_gpus_are_named() -> None:
     records = with_environment(
-        comparison(SECONDS, device="cuda"),
-        gpus=[{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}],
+        comparison(SECONDS, device="cuda"), gpus=[{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}]
     )
     rows = table_of_records(records)
     page = render_comparison(ReportedComparison(stem="x", rows=rows))

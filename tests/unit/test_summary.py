@@ -13,15 +13,7 @@ from bench.results.records import Record
 from bench.statistics import intervals
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary, summarise, widest_half_width
-from tests.support.factories import (
-    block,
-    comparison,
-    failed,
-    phase,
-    record,
-    with_environment,
-    workload,
-)
+from tests.support.factories import block, comparison, failed, phase, record, with_environment, workload
 from tests.support.result_files import table_of_records
 
 

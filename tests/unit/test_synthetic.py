@@ -109,10 +109,7 @@ def test_a_picture_has_the_size_of_the_configuration_or_of_one_inside_it_or_the_
 @pytest.mark.parametrize(
     ("task", "key"),
     [
-        *(
-            ("masked-lm", "vocab_size"),
-            ("speech-recognition", "num_mel_bins"),
-        ),
+        *(("masked-lm", "vocab_size"), ("speech-recognition", "num_mel_bins")),
         ("speech-recognition-ctc", "conv_kernel"),
         *(("translation", "decoder_start_token_id"), ("sequence-classification", "pad_token_id")),
     ],

@@ -226,16 +226,10 @@ def test_another_number_of_labels_replaces_their_names() -> None:
         ({"config.json": "{"}, "config.json is not JSON: "),
         ({"config.json": "[]"}, "config.json is no mapping of keys; "),
         ({"config.json": "{}"}, "config.json has no model_type; add the name that transformers has for it."),
-        (
-            WHOLE | {"pytorch_model.bin": ""},
-            "has its weights in pytorch_model.bin, which is not read",
-        ),
+        (WHOLE | {"pytorch_model.bin": ""}, "has its weights in pytorch_model.bin, which is not read"),
         (WHOLE | {"pytorch_model-00001-of-00002.bin": ""}, "-00001-of-00002.bin, which is not read; "),
         *(
-            (
-                WHOLE | {"adapter_config.json": "{}", weights: ""},
-                "would load the adapter's base model inst",
-            )
+            (WHOLE | {"adapter_config.json": "{}", weights: ""}, "would load the adapter's base model inst")
             for weights in ("model.safetensors", "adapter_model.safetensors")
         ),
     ],

@@ -15,17 +15,7 @@ import pytest
 from bench.errors import LaunchFailed, UserError
 from bench.launch import messages
 from bench.launch.channel import Channel
-from bench.launch.messages import (
-    Answer,
-    Build,
-    Built,
-    Done,
-    End,
-    Failed,
-    Request,
-    UseBatches,
-    decoder_of,
-)
+from bench.launch.messages import Answer, Build, Built, Done, End, Failed, Request, UseBatches, decoder_of
 from bench.machine.hardware import memory_bytes
 from bench.machine.telemetry import host_memory
 from bench.machine.telemetry.gpu_meter import GpuMeter, GpuSample
@@ -301,9 +291,7 @@ def test_a_rank_ends_when_the_coordinator_does() -> None:
     assert exits == [1]
 
 
-def test_a_failing_request_is_reported_and_ends_the_rank(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_failing_request_is_reported_and_ends_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
     class Broken(Rank):
         def __init__(self) -> None:
             pass

@@ -90,11 +90,7 @@ def mean_over_ranks(figures: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def check_parity(
-    ours: Trajectory,
-    reference: Trajectory,
-    tolerances: Tolerances,
-    *,
-    same_update: bool = True,
+    ours: Trajectory, reference: Trajectory, tolerances: Tolerances, *, same_update: bool = True
 ) -> float:
     """The largest relative difference of the losses from the reference's, step by step; or `diverged`.
 

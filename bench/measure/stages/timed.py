@@ -11,13 +11,7 @@ from bench.launch.group import Group
 from bench.measure.groups.busy_cores import describe_repeats
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import Launch, timed
-from bench.measure.plan.schedule import (
-    Order,
-    group_order,
-    missing_launches,
-    round_orders,
-    steps_per_block,
-)
+from bench.measure.plan.schedule import Order, group_order, missing_launches, round_orders, steps_per_block
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.later import LaterLosses
 from bench.measure.stages.stage import Run, Stage

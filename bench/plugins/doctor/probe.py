@@ -163,11 +163,7 @@ def _stack(name: str, *, has_gpus: bool) -> StackSeen:
         return StackSeen(name=name, pending=NEVER_SET_UP)
     torch, import_error = ask_torch(here.interpreter, ASK_TORCH if has_gpus else LOAD_TORCH)
     return StackSeen(
-        name=name,
-        wrong=wrong,
-        torch=torch,
-        import_error=import_error,
-        device=choice.device if choice else "",
+        name=name, wrong=wrong, torch=torch, import_error=import_error, device=choice.device if choice else ""
     )
 
 

@@ -13,13 +13,7 @@ from bench.worker.workload.trial import find_unused
 
 
 def inspect_module(
-    model: Model,
-    *,
-    micro_batch: int,
-    seq_len: int | None,
-    seed: int,
-    device: str,
-    checkpointing: bool,
+    model: Model, *, micro_batch: int, seq_len: int | None, seed: int, device: str, checkpointing: bool
 ) -> list[str]:
     """Try a module in fp32 without dropout, as every backend will; names of weights without a gradient."""
     torch.manual_seed(seed)

@@ -41,10 +41,7 @@ def comparisons_of(page: Page) -> list[ReportedComparison]:
 
 
 def row_panels(
-    page: Page,
-    row: Callable[[ReportedComparison, BackendSummary, Look], Row],
-    *,
-    relative: bool = False,
+    page: Page, row: Callable[[ReportedComparison, BackendSummary, Look], Row], *, relative: bool = False
 ) -> dict[str, list[RowGroup]]:
     """The panels of a page, with a row for each backend; `relative` ones have none for the reference."""
     looks = style.looks(each.backend for one in comparisons_of(page) for each in one.summaries)

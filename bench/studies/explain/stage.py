@@ -54,11 +54,7 @@ class Profiles(Stage):
         """Starts, set-ups, and rounds."""
         backends = len(self.shared.names)
         launches = len(self.shared.sides(self.shared.names))
-        return {
-            "profile start": launches,
-            "profile set-up": backends,
-            "profile": MOST_ROUNDS * launches,
-        }
+        return {"profile start": launches, "profile set-up": backends, "profile": MOST_ROUNDS * launches}
 
     def guess(self) -> dict[str, float]:
         """How long the profiles take, by the pace; a step goes before each that is profiled."""

@@ -7,13 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bench.results.environment_cell import latest_environment, machine_key
-from bench.statistics.intervals import (
-    Floats,
-    Speedup,
-    combine_samples,
-    launch_midmeans,
-    speedup_of_launches,
-)
+from bench.statistics.intervals import Floats, Speedup, combine_samples, launch_midmeans, speedup_of_launches
 from bench.statistics.summary import summarise
 from bench.statistics.table_values import stopped_by_width
 from bench.studies.attribution.division import (

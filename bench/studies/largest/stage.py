@@ -177,9 +177,7 @@ class Search(Stage):
 
         try:
             result = find_largest(
-                attempt,
-                start=self.shared.plan.config.micro_batch,
-                max_trials=self.shared.measure.max_trials,
+                attempt, start=self.shared.plan.config.micro_batch, max_trials=self.shared.measure.max_trials
             )
             result = confirm(attempt, result)
         except LaunchFailed as failure:

@@ -16,14 +16,7 @@ from bench.compare.kinds import (
     spread_between_hosts,
 )
 from bench.report.content.backend_columns import ratio_above_interval
-from bench.report.content.blocks import (
-    Block,
-    Heading,
-    Paragraph,
-    Table,
-    Text,
-    table_of_texts,
-)
+from bench.report.content.blocks import Block, Heading, Paragraph, Table, Text, table_of_texts
 from bench.report.content.study_pages import ByMachine, StudyPage, WrittenPage
 from bench.report.render.markdown import render_markdown
 from bench.report.words.formatting import number

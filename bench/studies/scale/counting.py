@@ -59,10 +59,7 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
         model = models.build(
-            spec.model,
-            attention=spec.attention,
-            dropout=spec.dropout,
-            checkpointing=spec.checkpointing,
+            spec.model, attention=spec.attention, dropout=spec.dropout, checkpointing=spec.checkpointing
         )
     model.train(training)
     (batch, *_), *_ = feeds.make(spec, model, rank=0, world_size=1, pinned=False).steps(1)

@@ -35,13 +35,7 @@ from bench.measure.plan.resolve import collect_environment
 from bench.results import csv_files
 from bench.results.atomic import write_atomically
 from bench.results.columns import HASHES
-from bench.studies.selfcheck.outcomes import (
-    noise_table,
-    passed,
-    split_launches,
-    summary_lines,
-    verdict_table,
-)
+from bench.studies.selfcheck.outcomes import noise_table, passed, split_launches, summary_lines, verdict_table
 
 TABLES = ("verdicts", "rounds")
 """The files of a `measure.schedule`: interleaved.verdicts.csv and so on, in the study's folder."""

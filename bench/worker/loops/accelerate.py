@@ -22,9 +22,7 @@ class Loop(WatchedLoop):
         )
         # No synchronisation with a loader's end, which endless batches do not have.
         self.accelerator = Accelerator(
-            cpu=device.type == "cpu",
-            gradient_accumulation_steps=spec.passes,
-            kwargs_handlers=[wrapping],
+            cpu=device.type == "cpu", gradient_accumulation_steps=spec.passes, kwargs_handlers=[wrapping]
         )
         self.module, self.stepper = self.accelerator.prepare(module, self.optimizer)
 

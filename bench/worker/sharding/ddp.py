@@ -35,10 +35,7 @@ class Sharding(sharding.Sharding):
         devices = [device] if device.type == "cuda" else None
         # DeepSpeed leaves buffers to each rank, too; by default DDP would send them at every forward pass.
         return DistributedDataParallel(
-            module,
-            device_ids=devices,
-            broadcast_buffers=False,
-            find_unused_parameters=not self.waits_for_all,
+            module, device_ids=devices, broadcast_buffers=False, find_unused_parameters=not self.waits_for_all
         )
 
     def updates(self, spec: WorkerSpec) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:

@@ -40,12 +40,7 @@ _OF_A_HEAD = re.compile(r"(^|\.)(pooler|mask_token)(\.|$)")  # parts of a base m
 
 
 def build(
-    model: Model,
-    *,
-    attention: str,
-    dropout: bool,
-    checkpointing: bool = False,
-    pretrained: bool = False,
+    model: Model, *, attention: str, dropout: bool, checkpointing: bool = False, pretrained: bool = False
 ) -> torch.nn.Module:
     """The model in float32 on the CPU, in training mode; `LaunchFailed` if it lacks what is asked for.
 

@@ -247,8 +247,7 @@ def loaders(ratio: float, before: str, after: str, **changes: Any) -> list[Recor
     """A backend whose batches are prepared in another way, so many times as fast as pytorch."""
     return [
         dataclasses.replace(
-            one,
-            workload=workload(data="hf:images", loader=before if one.backend == "pytorch" else after),
+            one, workload=workload(data="hf:images", loader=before if one.backend == "pytorch" else after)
         )
         for one in ort(ratio, "pytorch_loader", **changes)
     ]

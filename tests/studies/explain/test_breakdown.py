@@ -198,10 +198,7 @@ def test_a_profile_of_another_configuration_or_environment_explains_nothing(
     assert make_notes(one) == []
 
 
-@pytest.mark.parametrize(
-    ("step_seconds", "rounds"),
-    [(0.1, MOST_ROUNDS), (0.6, 5), (20.0, FEWEST_ROUNDS)],
-)
+@pytest.mark.parametrize(("step_seconds", "rounds"), [(0.1, MOST_ROUNDS), (0.6, 5), (20.0, FEWEST_ROUNDS)])
 def test_every_backend_is_profiled_in_turns_after_the_timed_launches(
     tmp_path: Path, step_seconds: float, rounds: int
 ) -> None:

@@ -63,11 +63,7 @@ def test_communication_counts_only_where_the_device_does_nothing_else() -> None:
             on_device(NCCL, 300, 900),
             on_device("gemm", 600, 700, operator=2),
         ]
-    ) == {
-        "aten::mm": 400,
-        "ncclDevKernel_AllReduce_Sum_f32_RING_LL": 200 + 200,
-        HOST: LENGTH - 800,
-    }
+    ) == {"aten::mm": 400, "ncclDevKernel_AllReduce_Sum_f32_RING_LL": 200 + 200, HOST: LENGTH - 800}
 
 
 def test_what_lies_outside_of_the_step_is_cut_off() -> None:

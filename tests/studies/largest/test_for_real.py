@@ -14,12 +14,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("forked")]
 
 @pytest.mark.ort
 def test_for_real_what_was_found_runs_and_the_next_does_not_fit(tmp_path: Path) -> None:
-    measure: dict[str, Any] = {
-        "launches": 1,
-        "rounds": 2,
-        "block_seconds": 0.1,
-        "max_trials": 2,
-    }
+    measure: dict[str, Any] = {"launches": 1, "rounds": 2, "block_seconds": 0.1, "max_trials": 2}
     made = a_config(tmp_path, **measure)
     made.device.memory_limit_gib = 1.5
     made.measure.batch = "max"

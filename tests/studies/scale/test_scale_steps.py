@@ -10,14 +10,7 @@ from bench.statistics.intervals import Floats
 from bench.studies.scale.estimates import Dice
 from bench.studies.scale.steps import Parts, StepSeconds, predict_step
 from bench.studies.scale.topology import LinkedNodes, load
-from bench.studies.scale.traffic import (
-    AFTER_BACKWARD,
-    AFTER_UPDATE,
-    BACKWARD,
-    FORWARD,
-    Traffic,
-    traffic_of,
-)
+from bench.studies.scale.traffic import AFTER_BACKWARD, AFTER_UPDATE, BACKWARD, FORWARD, Traffic, traffic_of
 from tests.studies.scale.shapes import facts_of_shapes
 
 SEVERAL = np.array([4.0])
