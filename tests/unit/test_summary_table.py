@@ -81,3 +81,9 @@ def test_the_report_writes_summary_csv_with_the_reproduction(tmp_path: Path) -> 
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["model"] for row in rows] == ["roberta-large"] * 4 + ["bert-large"] * 4
     assert rows[0]["file"].endswith("results/2-cores-epyc/reproduce/roberta-large-cpux2.csv")
+
+
+def test_a_last_digit_that_depends_on_the_cpu_is_not_written() -> None:
+    columns = {"share": float}
+    written = {render_csv([value], columns) for value in (0.8164953128468131, 0.8164953128468132)}
+    assert written == {"share\n0.816495312847\n"}

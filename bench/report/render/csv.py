@@ -20,9 +20,9 @@ def render_csv(rows: Iterable[T], columns: Mapping[str, Callable[[T], object]]) 
 
 
 def _text(value: object) -> str:
-    """A cell: floats with all their digits, blank where there is nothing or no finite number."""
+    """A cell: floats with the digits that do not depend on the CPU; blank if it is nothing or not finite."""
     if value is None:
         return ""
     if isinstance(value, float):
-        return repr(float(value)) if abs(value) < float("inf") else ""
+        return f"{value:.12g}" if abs(value) < float("inf") else ""
     return one_line(str(value))
