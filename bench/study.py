@@ -5,7 +5,7 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | module | what the core takes of it |
 | --- | --- |
 | `__init__.py` | `STUDY`: the question, and the configurations that ask it; imports nothing but this module |
-| `settings.py` | `Settings`: keys of `measure`, hashed unless default or `UNHASHED` |
+| `settings.py` | `Settings`: keys of `measure`, `UNHASHED` those that no hash has; others only if not null |
 | `checks.py` | `check`: refuses a `bench.config.schema.Config` |
 | `stage.py` | `STAGE`: a `bench.measure.stages.stage.Stage` that asks groups of ranks, and writes a table |
 | `watch.py` | `WATCH`: of a `Run`, `look`s at a group that was built or timed in a block, and `write`s |

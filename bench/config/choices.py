@@ -89,7 +89,6 @@ rounding to 24, 11, 11 and 8 significant bits."""
 LENGTHS = ("full", "uniform")
 """How the lengths of synthetic samples are distributed: bench.worker.workload.synthetic."""
 
-
 RENDEZVOUS = ("rdzv_endpoint", "rdzv_timeout_s")
 """Settings of `device` about how nodes meet, which change nothing that is measured."""
 

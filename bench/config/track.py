@@ -15,7 +15,7 @@ class Mlflow:
 
 @dataclass(kw_only=True)
 class Wandb:
-    """Weights & Biases."""
+    """Weights & Biases: the fields are arguments of `wandb.init`."""
 
     mode: str = one_of("offline", "online")
     project: str

@@ -96,7 +96,7 @@ def describe_first_use(gpus: Sequence[Gpu]) -> str:
         return ""
     return (
         f"ONNX Runtime has no machine code for compute capability {newer[0][0]}.{newer[0][1]}: the driver "
-        "compiles its kernels at their first use, once for this environment, which takes minutes"
+        "compiles its kernels at their first use, which takes minutes, and keeps them for later ones"
     )
 
 

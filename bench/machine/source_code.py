@@ -18,7 +18,7 @@ MEASURING = (
 """What can change a measurement unnoticed, and is hashed. By a test it imports nothing else of `bench`.
 The resolved configuration and the installed packages have separate hashes."""
 
-OF_STUDIES = ("ranks.py", "stage.py", "watch.py")
+OF_STUDIES = ("ranks.py", "settings.py", "stage.py", "watch.py")
 """A study that has any of these takes part in measuring."""
 
 

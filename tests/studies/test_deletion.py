@@ -53,14 +53,15 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def deleted(studies: Iterable[str], copy: Path, tmp_path: Path) -> Iterator[None]:
     """The copy without these studies and their tests, which come back."""
     places = [Path(part, "studies", study) for study in studies for part in ("bench", "tests")]
-    for place in places:
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (copy / place).rename(tmp_path / place)
     try:
+        for place in places:
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            (copy / place).rename(tmp_path / place)
         yield
     finally:
         for place in places:
-            (tmp_path / place).rename(copy / place)
+            if (tmp_path / place).exists():
+                (tmp_path / place).rename(copy / place)
 
 
 def run(copy: Path, *words: str) -> str:

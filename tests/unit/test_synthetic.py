@@ -92,7 +92,7 @@ def test_numbers_are_learnt_where_the_configuration_says_so(
         assert {*labels.ravel().tolist()} == {0, 1}
 
 
-def test_a_picture_has_the_size_of_the_configuration_or_of_one_inside_it_or_the_usual_one() -> None:
+def test_a_picture_has_the_size_of_the_configuration_or_of_one_inside_it_or_the_default() -> None:
     def pixels(**settings: Any) -> tuple[int, ...]:
         random = np.random.default_rng(0)
         found = SimpleNamespace(num_labels=3, **settings)

@@ -5,11 +5,6 @@ from typing import Any
 
 from bench.study import Study
 
-
-def _ask(config: Any) -> Any:
-    return replace(config, measure=replace(config.measure, explain=True))
-
-
 SHORT = ("quick", "parity", "converge")
 """Presets after which nothing is profiled, unless `measure.explain=true` asks for it."""
 
@@ -17,6 +12,10 @@ SHORT = ("quick", "parity", "converge")
 def _is_wanted(config: Any) -> bool:
     asked = config.measure.explain
     return config.measure.launches > 0 and (config.measure.name not in SHORT if asked is None else asked)
+
+
+def _ask(config: Any) -> Any:
+    return config if _is_wanted(config) else replace(config, measure=replace(config.measure, explain=True))
 
 
 STUDY = Study(

@@ -47,7 +47,7 @@ def figure_parser() -> argparse.ArgumentParser:
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
     parser.add_argument("--models", type=parse_names, default=[], metavar="A,B", help="only these")
     parser.add_argument(
-        "--backends", type=parse_names, default=[], metavar="A,B", help="bars in place of the default ones"
+        "--backends", type=parse_names, default=[], metavar="A,B", help="bars in place of the answer's"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="ends in .svg, .pdf or .png")
     parser.add_argument("--of", choices=["speedup", "memory"], default="speedup", help="what to show")

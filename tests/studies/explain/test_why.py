@@ -3,17 +3,21 @@
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from bench.__main__ import measure_and_report
+from bench.config.compose import compose
 from bench.errors import Terminated
 from bench.measure import comparison as measuring
 from bench.measure.comparison import Comparison
+from bench.studies.explain import STUDY
 from bench.studies.explain.messages import ProfileSteps
 from bench.studies.explain.table import TABLE
+from bench.study import load_parts
 from tests.support.comparisons import Simulated, find_nobody, rows_of
 from tests.support.configs import BACKENDS, a_config
 from tests.support.fakes import FakeGroup, Script, starter
@@ -70,7 +74,30 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
     return choose
 
 
-# The verdict, then why
+# When it is asked, and the verdict, then why
+
+
+@pytest.mark.parametrize(
+    ("overrides", "wanted"),
+    [
+        ("", True),
+        ("measure=thorough", True),
+        ("measure.explain=false", False),
+        ("measure=quick", False),
+        ("measure=quick measure.explain=true", True),
+        ("measure=parity measure.explain=true", False),
+        ("measure=converge data=python_docs", False),
+        ("measure.name=mine", True),
+    ],
+)
+def test_why_is_asked_after_long_presets_and_where_it_is_wanted(overrides: str, wanted: bool) -> None:
+    assert STUDY.is_wanted(compose(["device=cpu", *overrides.split()])) is wanted
+
+
+def test_no_setting_of_a_study_has_a_default_that_a_hash_would_have_to_hold() -> None:
+    """Each is null: a later default would change what is measured under an old hash."""
+    settings = [field for part in load_parts("settings").values() for field in fields(part.Settings)]
+    assert {field.default for field in settings} == {None}
 
 
 def test_the_verdict_comes_before_the_profiles_and_then_only_what_they_add(
