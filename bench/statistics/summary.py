@@ -22,6 +22,7 @@ from bench.statistics.comparability import choices_of, describe_permitted_differ
 from bench.statistics.intervals import Floats, Speedup, half_width, verdict
 
 PYTORCH = ("eager", "compile")  # the engines that are PyTorch itself
+LEFT_OUT = "blocks invalid and left out"  # after their number, where enough others are valid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +147,7 @@ def _judge_status(rows: ColumnArrays) -> tuple[str, str]:
     bad, blocks = int(contaminated.sum()), len(rows)
     if bad == 0:
         return "ok", str(rows["message"][-1])
-    left_out = f"{bad} of {blocks} blocks invalid and left out"
+    left_out = f"{bad} of {blocks} {LEFT_OUT}"
     rounds = set(zip(rows["launch"], rows["round"], strict=True))
     valid = rows.where(status == "ok")
     without = rounds - set(zip(valid["launch"], valid["round"], strict=True))

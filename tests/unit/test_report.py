@@ -11,9 +11,11 @@ from bench.config.compose import compose
 from bench.report.build import render_report
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import ReportedComparison, read_comparison
+from bench.report.content.notes import group_notes
 from bench.report.pages.comparison import render_terminal
 from bench.report.render.markdown import escaped
 from bench.report.words import formatting
+from bench.statistics.summary import LEFT_OUT
 from tests.support.factories import comparison, failed, with_environment, workload
 from tests.support.git import committed
 from tests.support.reports import SECONDS, golden_records, page_of, printed, render_comparison
@@ -133,3 +135,8 @@ def test_the_default_comparison_of_each_machine_fits_one_screen(
     print_verdict(shown)
     print_rest(shown, [path, path], compose(), interrupted=False)
     assert len(capsys.readouterr().out.strip().splitlines()) <= MOST_LINES
+
+
+def test_backends_that_lost_a_few_blocks_share_a_line_and_their_counts_stay() -> None:
+    lost = [("a", f"1 of 33 {LEFT_OUT}"), ("b", "attention sdpa"), ("c", f"2 of 34 {LEFT_OUT}")]
+    assert group_notes(lost) == ["b: attention sdpa", f"{LEFT_OUT}: a 1 of 33, c 2 of 34"]

@@ -1,10 +1,11 @@
 """Notes on the backends of one comparison, besides its table."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from bench.errors import PASSED
-from bench.statistics.summary import BackendSummary
+from bench.statistics.summary import LEFT_OUT, BackendSummary
 
 MOST_NAMED = 2  # backends that a line names; of more it says how many
 
@@ -19,11 +20,16 @@ def backend_notes(summaries: Sequence[BackendSummary]) -> list[tuple[str, str]]:
 
 
 def group_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """A line for each note, however many backends it is of."""
+    """A line for each note, however many backends it is of; one for all that lost a few blocks."""
     backends: dict[str, list[str]] = defaultdict(list)
+    lost: list[str] = []
     for backend, note in notes:
-        backends[note].append(backend)
-    return [
+        if counts := re.fullmatch(rf"(.*) {LEFT_OUT}", note):
+            lost.append(f"{backend} {counts[1]}")
+        else:
+            backends[note].append(backend)
+    lines = [
         f"{', '.join(names) if len(names) <= MOST_NAMED else f'{len(names)} backends'}: {note}"
         for note, names in backends.items()
     ]
+    return [*lines, f"{LEFT_OUT}: {', '.join(lost)}"] if lost else lines

@@ -24,12 +24,13 @@ def index_page(
 ) -> list[Block]:
     """For each backend a table with a row for each kind of machine, CPUs first.
 
-    Of each machine its folder, name and first answer, if it has one; a kind's first host has the row.
+    Of each machine its folder, name and first answer, if it has one; of a kind's hosts that on which most was
+    measured has the row.
     """
     tables: dict[str, list[list[Text]]] = {}
     without: list[Text] = []
     hosts: dict[str, list[Inline]] = {}  # links to those of each kind
-    for folder, name, answer in sorted(machines, key=lambda machine: (machine[1][:1].isdigit(), machine[1])):
+    for folder, name, answer in sorted(machines, key=_place):
         page = f"{folder}/index.md"
         if answer is None:
             without.append(Link(name, page))
@@ -47,3 +48,9 @@ def index_page(
         blocks += [Paragraph("Nothing that answers this was measured on:"), Bullets(without)]
     rebuilt = Paragraph(with_code("Rebuilt from `results/` alone by `make report`."))
     return [*blocks, *map(Paragraph, further_pages), rebuilt]
+
+
+def _place(machine: tuple[str, str, SettingAnswer | None]) -> tuple[bool, str, int, str]:
+    _, name, answer = machine
+    measured = sum(map(len, answer.backends[0].outcomes)) if answer else 0
+    return name[:1].isdigit(), answer.setting if answer else name, -measured, name
