@@ -16,8 +16,9 @@ from bench.errors import UserError
 from bench.setup.bundle import make_bundle
 from bench.setup.checkout import ROOT
 from bench.setup.choice import DEVICES, device_here
-from bench.setup.install import INTERRUPTS, set_up
+from bench.setup.install import set_up
 from bench.setup.recipes import STACKS
+from bench.setup.session import INTERRUPTS
 
 
 def main(arguments: list[str] | None = None) -> int:

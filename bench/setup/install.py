@@ -15,7 +15,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from bench.errors import UserError
 from bench.setup.choice import Choice, device_here, record_choice, recorded_choice
 from bench.setup.interpreter import find_or_bring_python, minor
 from bench.setup.recipes import Stack
+from bench.setup.session import session_of
 from bench.setup.stage import SetupStage, pending
 from bench.setup.surroundings import check_system, describe_gpus
 
@@ -32,8 +32,6 @@ TAIL_LINES = 30  # lines of a failed stage's log that are printed
 
 CANNOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of a folder that is not writable, or of a full disk."""
-
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def set_up(stack: Stack, checkout: Path, device: str | None = None, *, cpu_adam: bool = False) -> None:
@@ -126,7 +124,18 @@ def do(stage: SetupStage, checkout: Path, env: Path, lock: int) -> None:
         for command in stage.commands:
             output.write(f"$ {shlex.join(command)}\n".encode())
             output.flush()
-            if status := run(command, checkout, variables, output.fileno(), lock):
+            # It inherits the lock: if this process is killed, the next set-up waits until the command ends.
+            with session_of(
+                command,
+                cwd=checkout,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(lock,),
+            ) as process:
+                status = process.wait()
+            if status:
                 trouble = f"its command ended with status {status}"
                 break
     if not trouble and (missing := stage.unproven(env)):
@@ -156,35 +165,6 @@ def make_variables(stage: SetupStage, env: Path, scratch: Path) -> dict[str, str
     wrapper.chmod(0o755)
     ours["CC"] = ours["CXX"] = str(wrapper)
     return ours
-
-
-def run(command: tuple[str, ...], cwd: Path, variables: dict[str, str], output: int, lock: int) -> int:
-    """Run a command in a new session, and return its exit status; an interrupt ends all that it has started.
-
-    It inherits the lock: if this process is killed, the next set-up waits until the command ends.
-    """
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=(lock,),
-    )
-    try:
-        return process.wait()
-    except BaseException:
-        try:
-            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(process.pid, signal.SIGINT)
-                process.wait(10)  # seconds in which it may clean up
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        raise
 
 
 @contextlib.contextmanager

@@ -35,6 +35,7 @@ from bench.setup.recipes import CUDA_HOME, STACKS, Stack
 from bench.setup.stage import pending
 from bench.setup.uv import PRINT_DEFAULT_INDEX, translate
 from tests.support.fake_programs import write_nvidia_smi, write_program
+from tests.support.processes import alive
 from tests.support.python import run_python
 from tests.support.setting_up import VERSION, ran, shell, stack_of
 
@@ -313,6 +314,29 @@ def test_an_interrupt_ends_the_command_and_the_next_call_finishes(
     (checkout / "go").touch()
     assert "waiting" not in finish(start_slow(checkout))
     assert len(ran(checkout)) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_command_starts_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    forked: list[int] = []
+    fork = subprocess._fork_exec  # type: ignore[attr-defined]
+
+    def fork_and_interrupt(*arguments: object) -> int:
+        forked.append(fork(*arguments))
+        os.kill(os.getpid(), number)  # before `Popen` has returned
+        return forked[-1]
+
+    monkeypatch.setattr(subprocess, "_fork_exec", fork_and_interrupt)
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with (tmp_path / "lock").open("wb") as lock, pytest.raises(KeyboardInterrupt):
+            install.do(shell("slow", "sleep 60"), tmp_path, tmp_path, lock.fileno())
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert not any(map(alive, forked))
 
 
 def test_after_a_kill_the_next_call_waits_for_what_still_runs_and_redoes_the_stage(checkout: Path) -> None:

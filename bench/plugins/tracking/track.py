@@ -1,9 +1,7 @@
 """Has a finished comparison logged by a separate process, since trackers' clients may hang or crash."""
 
-import contextlib
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,7 @@ from bench.errors import UserError
 from bench.measure.plan.preflight import extra_of
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
+from bench.setup.session import session_of
 
 COMMAND = (sys.executable, "-m", "bench.plugins.tracking")
 
@@ -63,15 +62,11 @@ def track(csv: Path, settings: Track, say: Callable[[str], object]) -> list[str]
     words = [*COMMAND, str(csv), *settings_of(settings)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True, env=variables)
-        try:
-            ended = f"its process ended with {process.wait(settings.timeout_s)}"
-        except subprocess.TimeoutExpired:
-            ended = f"it took longer than track.timeout_s={settings.timeout_s:g}"
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # helpers that a client has left behind
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        with session_of(words, stdout=log, stderr=log, env=variables) as process:
+            try:
+                ended = f"its process ended with {process.wait(settings.timeout_s)}"
+            except subprocess.TimeoutExpired:
+                ended = f"it took longer than track.timeout_s={settings.timeout_s:g}"
         log.seek(0)
         lines = log.read().decode(errors="replace").strip().splitlines()
     ended = ": ".join([ended, *lines[-1:]]) if process.returncode > 0 else ended

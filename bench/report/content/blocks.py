@@ -13,24 +13,20 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
-class Bold:
+class _Words:
+    words: str
+
+
+class Bold(_Words):
     """Words that stand out."""
 
-    words: str
 
-
-@dataclass(frozen=True)
-class Code:
+class Code(_Words):
     """A command or a setting."""
 
-    words: str
 
-
-@dataclass(frozen=True)
-class Small:
+class Small(_Words):
     """Words below the main words of a cell, such as an interval; after them where a cell has one line."""
-
-    words: str
 
 
 @dataclass(frozen=True)
