@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,9 @@ from scipy.signal import lfilter
 
 from bench.config.measure import Measure
 from bench.results.machines import list_study
-from bench.setup.checkout import ROOT
 from bench.statistics import intervals
 from bench.statistics.intervals import Floats
+from tests.support.git import COMMITTED
 
 Random = np.random.Generator
 Draw = Callable[[Random, int], Floats]
@@ -75,7 +74,7 @@ def simulate(
 
 def recorded(file: str, rounds: int) -> Draw:
     """The noise of one of `RECORDINGS`, from launches of at least so many rounds."""
-    folders = list_study(Path(ROOT / "results"), "selftest")
+    folders = list_study(COMMITTED / "results", "selftest")
     path = next(folder / file for folder in folders if (folder / file).exists())
     return draw_from(pd.read_csv(path), rounds)
 

@@ -1,6 +1,8 @@
 """Results files in a git checkout of a test's own."""
 
+import atexit
 import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,19 +19,22 @@ def git(*arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def committed(*patterns: str) -> list[Path]:
-    """Files of this checkout that git knows, whatever `make bench` has left beside them."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    return [ROOT / name for name in listed.stdout.split("\0") if name]
-
-
 def copy_committed(folder: Path, *patterns: str) -> None:
     """Write this checkout's files into a folder as git knows them, even if `make bench` has replaced them."""
-    names = "\0".join(str(path.relative_to(ROOT)) for path in committed(*patterns))
+    listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, check=True, capture_output=True)
     write = ["git", "checkout-index", "-z", "--stdin", f"--prefix={folder}/"]
-    subprocess.run(write, cwd=ROOT, check=True, input=names, text=True)
+    subprocess.run(write, cwd=ROOT, check=True, input=listed.stdout)
+
+
+def _copy_results() -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="committed-")
+    atexit.register(folder.cleanup)
+    copy_committed(Path(folder.name), "results", "reports")
+    return Path(folder.name)
+
+
+COMMITTED = _copy_results()
+"""Has `results` and `reports` as git knows them; `make bench` may have replaced those of this checkout."""
 
 
 def write_results(stem: str, records: Iterable[Record], folder: str = "results") -> None:

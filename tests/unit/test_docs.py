@@ -18,6 +18,7 @@ from bench.config.measure import Measure, MeasureWithStudies
 from bench.config.schema import Config
 from bench.report.closing_words import print_rest, print_verdict
 from bench.report.content.collection import read_comparison
+from tests.support.git import COMMITTED
 from tests.support.pages import (
     PAGES,
     ROOT,
@@ -239,9 +240,9 @@ def test_the_page_for_contributors_explains_every_mark_as_pyproject_does() -> No
         assert f"| `{mark}` | {meaning} |" in text_of("CONTRIBUTING.md")
 
 
-INTEL = ROOT / "results" / "intel-family6-model207-2-cores-2ffd" / "bench"
+INTEL = COMMITTED / "results" / "intel-family6-model207-2-cores-2ffd" / "bench"
 CLOSING = {
-    "README.md": ROOT / "results/amd-family25-model17-2-cores-b93e-b66ab9/bench/bert-mini-cpux2.csv",
+    "README.md": COMMITTED / "results/amd-family25-model17-2-cores-b93e-b66ab9/bench/bert-mini-cpux2.csv",
     "docs/tutorial.md": INTEL / "own-gpt-cpux2-module-own_gpt-py-owngpt-d453.csv",
 }
 """The pages that show what the end of a comparison says, and the results that it was of."""
@@ -249,9 +250,10 @@ CLOSING = {
 
 @pytest.mark.parametrize("page", CLOSING)
 def test_the_end_of_make_bench_on_a_page_is_what_it_prints(
-    page: str, capsys: pytest.CaptureFixture[str]
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A page may leave lines out, and shows no rules."""
+    monkeypatch.chdir(COMMITTED)
     comparison = read_comparison(CLOSING[page])
     print_verdict(comparison)
     print_rest(comparison, [CLOSING[page]], compose(comparison.overrides), interrupted=False)
@@ -267,7 +269,7 @@ MEASURED = re.compile(r"\b(\d\.\d{3})×? \[(\d\.\d{3}), (\d\.\d{3})\]")
 @pytest.mark.parametrize("page", PAGES)
 def test_every_ratio_with_an_interval_stands_in_a_report(page: str) -> None:
     """Which `make report` makes of the results. A table below a study's command is tested with the study."""
-    known = {found for path in (ROOT / "reports").rglob("*.md") for found in measured_in(path)}
+    known = {found for path in (COMMITTED / "reports").rglob("*.md") for found in measured_in(path)}
     of_the_core = re.sub(r"python -m bench\.studies\.[^|]*\n\n(\|.*\n)+", "", text_of(page))
     assert set(MEASURED.findall(of_the_core)) - known == set()
 
@@ -283,7 +285,7 @@ def test_how_often_a_backend_is_faster_is_what_each_machines_page_says() -> None
     )
     assert len(rows) >= 5
     for link, cells in rows:
-        page = (ROOT / "docs" / link).read_text(encoding="utf-8").replace("*", "")
+        page = (COMMITTED / "docs" / link).resolve().read_text(encoding="utf-8").replace("*", "")
         for cell in cells.removeprefix("faster on ").split(" | "):
             assert f"| {cell} |" in page
 

@@ -25,11 +25,11 @@ from bench.report.files import files_of
 from bench.results import csv_files
 from bench.results.columns import HASHES
 from bench.study import find_studies, load_part
-from tests.support.git import committed, copy_committed
+from tests.support.git import COMMITTED
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-OF_MACHINES = [path for path in committed("results/*/bench/*.csv") if "." not in path.stem]
+OF_MACHINES = [path for path in sorted(COMMITTED.glob("results/*/bench/*.csv")) if "." not in path.stem]
 FILES = [*files_of(GOLDEN / "results"), *OF_MACHINES]
 
 
@@ -94,11 +94,10 @@ def test_what_is_committed_in_reports_is_what_make_report_builds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts to the letter; of figures only which there are, since fonts may differ."""
-    copy_committed(tmp_path, "results")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(COMMITTED)
     rendered = render_all(Path("results"), tmp_path / "reports", tmp_path / "rendered")
     assert not rendered.refused
-    built, there = (files_in(folder) for folder in (tmp_path / "reports", ROOT / "reports"))
+    built, there = (files_in(folder) for folder in (tmp_path / "reports", COMMITTED / "reports"))
     own = {name for name in find_studies() if not load_part(name, "pages")}  # what their commands write
     there = {name: text for name, text in there.items() if name.stem not in own}
     remedy = "run `make report`, and `git add` the results that it shows"

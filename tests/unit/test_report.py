@@ -17,7 +17,7 @@ from bench.report.render.markdown import escaped
 from bench.report.words import formatting
 from bench.statistics.summary import LEFT_OUT
 from tests.support.factories import comparison, failed, with_environment, workload
-from tests.support.git import committed
+from tests.support.git import COMMITTED
 from tests.support.reports import SECONDS, golden_records, page_of, printed, render_comparison
 from tests.support.result_files import table_of_records, write_records
 
@@ -127,7 +127,9 @@ MOST_LINES = 28
 """Of one screen: the answer, the table, two warnings, and why."""
 
 
-@pytest.mark.parametrize("path", committed("results/*/bench/*-cpux2.csv"), ids=str)
+@pytest.mark.parametrize(
+    "path", sorted(COMMITTED.glob("results/*/bench/*-cpux2.csv")), ids=lambda path: path.parents[1].name
+)
 def test_the_default_comparison_of_each_machine_fits_one_screen(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

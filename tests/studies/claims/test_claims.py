@@ -15,7 +15,7 @@ from bench.studies.claims.judge import evidence_lines, judge_claims, verdict_wor
 from bench.studies.claims.pages import PAGE
 from tests.studies.claims.judged import finding, launches_of, ort, verdicts
 from tests.support.factories import ENVIRONMENT, MIB, comparison, record, with_environment, workload
-from tests.support.git import committed
+from tests.support.git import COMMITTED
 from tests.support.result_files import write_records
 
 
@@ -227,7 +227,7 @@ def test_the_numbers_and_the_command_stand_beside_the_verdict() -> None:
 def test_the_committed_results_can_be_checked() -> None:
     tables = [
         ReportedComparison(stem=path.stem, rows=csv_files.read(path))
-        for path in committed(":(glob)results/*/bench/*.csv")
+        for path in COMMITTED.glob("results/*/bench/*.csv")
         if "." not in path.stem
     ]
     assert {one.verdict for one in judge_claims(tables)} > {"not testable"}

@@ -13,6 +13,7 @@ from bench.studies.attribution.division import subsets_of
 from bench.studies.fairness.__main__ import divide_folder
 from bench.studies.fairness.division import attribute_to_settings
 from tests.support.factories import ENVIRONMENT, comparison, with_environment
+from tests.support.git import COMMITTED
 from tests.support.result_files import table_of_records
 
 LEFT_ALONE = {"threads": 1.4, "allocator": 1.1, "blas": 1.5}
@@ -122,7 +123,7 @@ def test_files_of_two_cpus_or_of_other_packages_are_not_combined(changes: dict[s
 def test_the_table_of_known_issues_is_what_the_committed_files_say() -> None:
     page = (ROOT / "docs" / "known-issues.md").read_text(encoding="utf-8")
     folders = ("amd-family26-model2-2-cores-19a2", "amd-family25-model1-2-cores-8b86")
-    found = [divide_folder(ROOT / "results" / folder / "fairness", "ortmodule") for folder in folders]
+    found = [divide_folder(COMMITTED / "results" / folder / "fairness", "ortmodule") for folder in folders]
     cells = [
         {part.factor: part.effect for part in each.parts} | {"engine": each.own, "all of it": each.naive}
         for each in found

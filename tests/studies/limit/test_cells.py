@@ -13,7 +13,7 @@ from bench.statistics.summary import summarise
 from bench.studies.limit.cells import combined_rate, model_flops
 from bench.studies.limit.found import Product, Roofline, Shape, TimedLibrary, WorkloadProduct
 from tests.support.factories import block, record, workload
-from tests.support.git import committed
+from tests.support.git import COMMITTED
 from tests.support.reports import render_comparison
 from tests.support.result_files import table_of_records
 
@@ -177,7 +177,7 @@ def test_without_a_limit_there_is_neither_column_nor_line() -> None:
 
 
 def test_no_committed_result_exceeds_its_limit() -> None:
-    tables = {path: pd.read_csv(path, dtype=HASHES) for path in committed("results/*.csv")}
+    tables = {path: pd.read_csv(path, dtype=HASHES) for path in COMMITTED.glob("results/**/*.csv")}
     with_shares = {path.name: table for path, table in tables.items() if "roofline_share" in table}
     assert with_shares
     for name, table in with_shares.items():

@@ -8,8 +8,8 @@ from bench.compare.kinds import group_by_comparison, group_by_kind, settings_of,
 from bench.report.content.collection import read_comparison
 from bench.statistics.intervals import Speedup
 from bench.studies.machines.pages import compare_backends
-from tests.support.git import committed
-from tests.support.pages import ROOT, text_of
+from tests.support.git import COMMITTED
+from tests.support.pages import text_of
 
 OTHERS = ("pytorch_best", "ortmodule", "ortmodule_zero1")
 
@@ -17,7 +17,7 @@ OTHERS = ("pytorch_best", "ortmodule", "ortmodule_zero1")
 def of_kinds(base: str, blas: str) -> dict[str, dict[str, Speedup]]:
     """BERT-Mini's speed-ups over a backend by the first host of each kind of machine, then by backend."""
     by_machine = {}
-    for folder in sorted(path.parent for path in committed("results/*/machine.json")):
+    for folder in sorted(path.parent for path in COMMITTED.glob("results/*/machine.json")):
         paths = [folder / "bench" / f"bert-mini-cpux2{end}.csv" for end in ("", "-blas-full-f41f")]
         there = [read_comparison(path) for path in paths if path.exists()]
         by_machine[folder.name] = [replace(one, rows=one.rows.assign(reference=base)) for one in there]
@@ -40,7 +40,7 @@ def rounded(speedup: Speedup | None) -> str:
 
 def memory_ratios(machine: str) -> dict[str, float]:
     """Each backend's peak memory over plain PyTorch's, from a machine's summary.csv."""
-    with (ROOT / "reports" / machine / "summary.csv").open(encoding="utf-8") as file:
+    with (COMMITTED / "reports" / machine / "summary.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["file"].endswith("bench/bert-mini-cpux2.csv")]
     peaks = {row["backend"]: float(row["peak_mib"]) for row in rows}
     return {name: peaks[name] / peaks["pytorch"] for name in OTHERS}

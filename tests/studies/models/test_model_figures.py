@@ -19,6 +19,7 @@ from bench.results import csv_files
 from bench.studies.models.choosing import choose_backends
 from bench.studies.models.figures import describe_set, figure_sets, model_chart, planned_figures
 from tests.support.factories import ENVIRONMENT, comparison, two_backends, with_environment, workload
+from tests.support.git import COMMITTED
 from tests.support.many_models import BY_NAME, ELEVEN, Model, comparisons_of, half_width, write
 from tests.support.many_models import comparison as of_model
 from tests.support.pages import ROOT, text_of
@@ -284,7 +285,7 @@ def test_a_damaged_or_missing_file_stops_no_other_and_status_is_2(
 def test_the_tutorials_figure_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "results").symlink_to(ROOT / "results")
+    (tmp_path / "results").symlink_to(COMMITTED / "results")
     monkeypatch.chdir(tmp_path)
     lines = text_of("docs/tutorial.md").replace("\\\n", "").splitlines()
     (words,) = (line.split()[3:] for line in lines if line.startswith("python -m bench.report "))
