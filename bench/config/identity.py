@@ -31,10 +31,10 @@ def measured_settings(config: Config) -> dict[str, Any]:
     plain = dataclasses.asdict(config)
     for place in ("results_dir", "reports_dir", "resume", "machine", "study", "track", "searchpath"):
         del plain[place]
-    of_studies = {field.name: field.default for field in dataclasses.fields(config.measure)}
-    of_studies = {key: of_studies[key] for key in of_studies if key not in Measure.__dataclass_fields__}
-    _leave_out(plain["measure"], OF_MEASURING | of_studies)
-    plain["measure"] = {key: value for key, value in plain["measure"].items() if key not in UNHASHED}
+    for setting in UNHASHED:
+        del plain["measure"][setting]
+    of_studies = plain["measure"].keys() - Measure.__dataclass_fields__.keys()
+    _leave_out(plain["measure"], OF_MEASURING | dict.fromkeys(of_studies))
     for setting in RENDEZVOUS:
         del plain["device"][setting]
     _leave_out(plain["device"], {"share_cores": False, "link_gbit_per_s": None})

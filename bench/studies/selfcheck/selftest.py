@@ -110,8 +110,8 @@ def _run(overrides: Sequence[str], command: str) -> int:
         describe_outcome(right=right, made=made, wanted=wanted),
         table="\n".join(f"- {line}" for line in summary_lines(verdicts)) if made else "",
         files=[path for path in paths.values() if path.exists()],
-        next_command="make report" if made >= wanted else command,
-        purpose="a page of it" if made >= wanted else "go on where it was stopped",
+        next_command=command if made < wanted else "",
+        purpose="go on where it was stopped",
     )
     return 0 if right else 1
 
