@@ -17,8 +17,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed
 from safetensors import safe_open
@@ -33,12 +31,13 @@ from bench.worker.state import initial_state
 from bench.worker.workload import model as models
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
-Array = npt.NDArray[np.float64]
 
 ROUNDING = torch.finfo(torch.float32).eps
 """The relative distance of neighbouring fp32 numbers; the second run's weights are moved by this."""
 
 ORDER = 1e-5  # how far rounding may have a loss off if its samples change places, relative to it or to 1
+
+PART = 1 << 16  # elements that are compared at a time
 
 UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
@@ -82,8 +81,7 @@ class TensorReader:
 
     def _take(self, kind: str, named: NamedTensors) -> None:
         if file_of(self._folder, kind).exists():
-            arrays = ((name, _array(tensor)) for name, tensor in named)
-            self.differences |= compare(self._folder, kind, arrays)
+            self.differences |= compare(self._folder, kind, named)
 
 
 class TensorWriter(TensorReader):
@@ -93,7 +91,7 @@ class TensorWriter(TensorReader):
         Path(self._folder).mkdir(exist_ok=True)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in named}
         save_file(tensors, file_of(self._folder, kind))
-        self.differences |= {f"{kind} {name}": norm(_array(tensor)) for name, tensor in tensors.items()}
+        self.differences |= {f"{kind} {name}": norm(tensor) for name, tensor in tensors.items()}
 
 
 def write_expected(
@@ -284,24 +282,19 @@ def reverse(batch: Batch) -> Batch:
     return {name: value.flip(0) for name, value in batch.items()}
 
 
-def _array(tensor: torch.Tensor) -> Array:
-    array: Array = tensor.detach().cpu().double().numpy()
-    return array
-
-
 def file_of(folder: str, kind: str) -> Path:
     """Where `write_expected` writes the tensors of a kind."""
     return Path(folder) / f"{kind}.safetensors"
 
 
-def compare(folder: str, kind: str, named: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, float]]:
+def compare(folder: str, kind: str, named: NamedTensors) -> Iterator[tuple[str, float]]:
     """How far a backend's tensors are from the expected ones of the same names, by their kind and name."""
-    with safe_open(file_of(folder, kind), framework="numpy") as file:
+    with safe_open(file_of(folder, kind), framework="pt") as file:
         missing = dict.fromkeys(file.keys())
         for name, tensor in named:
             if name in missing:
                 del missing[name]
-                yield f"{kind} {name}", distance(tensor, file.get_tensor(name).astype(np.float64))
+                yield f"{kind} {name}", distance(tensor, file.get_tensor(name))
             elif kind not in NOT_ALWAYS_THERE:
                 yield f"{kind} {name}", norm(tensor)
         for name in missing:
@@ -309,14 +302,25 @@ def compare(folder: str, kind: str, named: Iterable[tuple[str, Array]]) -> Itera
                 yield f"{kind} {name}", norm(file.get_tensor(name))
 
 
-def distance(tensor: Array, expected: Array) -> float:
+def distance(tensor: torch.Tensor, expected: torch.Tensor) -> float:
     """The L2 norm of the difference; infinite if one is not finite, or the shapes differ."""
     if tensor.shape != expected.shape:
         return math.inf
-    difference = norm(tensor - expected)
+    difference = _norm_of_parts(
+        one - other for one, other in zip(_parts(tensor), _parts(expected), strict=True)
+    )
     return math.inf if math.isnan(difference) else difference
 
 
-def norm(tensor: npt.NDArray[np.generic]) -> float:
-    """The L2 norm over all elements, summed in fp64."""
-    return float(np.linalg.norm(tensor.astype(np.float64).ravel()))
+def norm(tensor: torch.Tensor) -> float:
+    """The L2 norm over all elements."""
+    return _norm_of_parts(_parts(tensor))
+
+
+def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The elements in fp64, in parts that stay in a core's cache."""
+    return (part.double() for part in tensor.detach().cpu().flatten().split(PART))
+
+
+def _norm_of_parts(parts: Iterable[torch.Tensor]) -> float:
+    return math.sqrt(sum(part.dot(part).item() for part in parts))
