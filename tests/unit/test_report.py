@@ -140,5 +140,13 @@ def test_the_default_comparison_of_each_machine_fits_one_screen(
 
 
 def test_backends_that_lost_a_few_blocks_share_a_line_and_their_counts_stay() -> None:
-    lost = [("a", f"1 of 33 {LEFT_OUT}"), ("b", "attention sdpa"), ("c", f"2 of 34 {LEFT_OUT}")]
-    assert group_notes(lost) == ["b: attention sdpa", f"{LEFT_OUT}: a 1 of 33, c 2 of 34"]
+    lost = [
+        ("a", f"1 of 33 {LEFT_OUT}"),
+        ("b", f"attention sdpa; 2 of 34 {LEFT_OUT}"),
+        ("c", f"2 of 34 {LEFT_OUT}; one launch"),
+    ]
+    assert group_notes(lost) == [
+        "b: attention sdpa",
+        "c: one launch",
+        f"{LEFT_OUT}: a 1 of 33, b 2 of 34, c 2 of 34",
+    ]

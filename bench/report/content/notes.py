@@ -1,6 +1,5 @@
 """Notes on the backends of one comparison, besides its table."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -24,10 +23,12 @@ def group_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
     backends: dict[str, list[str]] = defaultdict(list)
     lost: list[str] = []
     for backend, note in notes:
-        if counts := re.fullmatch(rf"(.*) {LEFT_OUT}", note):
-            lost.append(f"{backend} {counts[1]}")
-        else:
-            backends[note].append(backend)
+        parts = note.split("; ")
+        lost += [
+            f"{backend} {part.removesuffix(LEFT_OUT).strip()}" for part in parts if part.endswith(LEFT_OUT)
+        ]
+        if others := "; ".join(part for part in parts if not part.endswith(LEFT_OUT)):
+            backends[others].append(backend)
     lines = [
         f"{', '.join(names) if len(names) <= MOST_NAMED else f'{len(names)} backends'}: {note}"
         for note, names in backends.items()
