@@ -171,6 +171,7 @@ class Comparison:
             for stage in self.stages:
                 names = stage.run(names)
                 if stage is self.fit and names:
+                    run.names = names
                     for things, now in zip(expected, [each.expected() for each in self.stages], strict=True):
                         run.bar.expect({kind: now[kind] - count for kind, count in things.items()})
                     self._estimate()

@@ -67,11 +67,19 @@ def test_how_long_it_takes_is_said_once_after_the_parity_launch(tmp_path: Path) 
     assert lines == [f"{describe_duration(expected)} until the verdict"]
 
 
+def test_a_backend_that_parity_refuses_takes_no_time_afterwards(tmp_path: Path) -> None:
+    run = Simulated(tmp_path, {"ortmodule_zero1": {"loss": 9.0}}, clock=SteppingClock())
+    (line,) = (line for line in run.printed if "until the verdict" in line)
+    step = (0.5 + 0.4 + 0.8) / 3
+    expected = 2 * (1 + 2 * (0.5 + step + 0.15 + 2.3 * (2 * step + 0.15) + 3 * (3 * step + 0.15)))
+    assert line == f"{describe_duration(expected)} until the verdict"
+
+
 def test_a_first_start_that_reads_its_files_anew_is_no_measure_of_later_ones() -> None:
     assert Pace(starts=[1.0], set_ups=[77.0]).set_up == 77.0, "nothing else is known"
     pace = Pace(starts=[5.0, 1.0, 2.0], set_ups=[77.0, 30.0, 32.0], steps={"pytorch": 0.5})
-    assert (pace.start, pace.set_up, pace.warm_up(2)) == (4.5, 93.0, 94.0)
-    assert Pace(set_ups=[10.0, 30.0]).set_up == 40.0, "the reference does less than others"
+    assert (pace.start, pace.set_up, pace.warm_up(2)) == (4.5, 31.0, 32.0)
+    assert Pace(set_ups=[10.0, 30.0]).set_up == 20.0, "the reference does less than others"
 
 
 @pytest.mark.parametrize(

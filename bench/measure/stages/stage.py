@@ -33,7 +33,7 @@ UseTrained = Callable[[RunningGroups, Mapping[str, Sequence[Built]]], None]
 class Pace:
     """What the parity launch took: from it follows how long the other launches will take.
 
-    Seconds are summed over backends, as if each had the cores to itself.
+    Seconds of a backend, as if it had the cores to itself; those of `start` are of all backends.
     """
 
     starts: list[float] = field(default_factory=list)  # each until all its ranks had connected
@@ -46,13 +46,18 @@ class Pace:
         return sum(_as_later(self.starts))
 
     @property
+    def step(self) -> float:
+        """Seconds of a step; 0 if none was taken."""
+        return statistics.mean(self.steps.values() or [0.0])
+
+    @property
     def set_up(self) -> float:
         """Seconds of all that comes before the second step, the first one included."""
-        return sum(_as_later(self.set_ups))
+        return statistics.mean(_as_later(self.set_ups) or [0.0])
 
     def warm_up(self, steps: float) -> float:
-        """Seconds until every backend has taken `steps` steps after its first."""
-        return self.set_up + steps * sum(self.steps.values())
+        """Seconds until a backend has taken `steps` steps after its first."""
+        return self.set_up + steps * self.step
 
 
 def _as_later(seconds: Sequence[float]) -> list[float]:
@@ -66,12 +71,14 @@ def _as_later(seconds: Sequence[float]) -> list[float]:
     return [min(first, statistics.mean(others)), *others]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Run:
     """What all stages of a comparison share."""
 
     plan: ComparisonPlan
-    names: Sequence[str]  # the backends to measure, the reference first
+    names: Sequence[
+        str
+    ]  # the backends to measure, the reference first; once parity has ended, that may be timed
     earlier: EarlierRun
     ledger: Ledger
     failures: Failures

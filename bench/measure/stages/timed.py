@@ -45,17 +45,17 @@ class TimedLaunches(Stage):
 
     def guess(self) -> dict[str, float]:
         """How long each part of a launch takes, by the pace, with the typical number of warm-up blocks."""
-        pace, measure, backends = self.shared.pace, self.shared.measure, len(self.shared.names)
-        together = backends if self.shared.memory.in_turns else 1
+        pace, measure, names = self.shared.pace, self.shared.measure, self.shared.names
+        together = len(names) if self.shared.memory.in_turns else 1
         warm_ups = self.shared.timer.warmup_blocks or TYPICAL_WARMUP_BLOCKS
-        step = sum(pace.steps.values()) / backends
-        steps = self._steps or steps_per_block(step or 1.0, measure.block_seconds, least=measure.min_steps)
+        step = pace.step or 1.0
+        steps = self._steps or steps_per_block(step, measure.block_seconds, least=measure.min_steps)
         return {
-            "start": pace.start / len(self.shared.sides(self.shared.names)),
-            "set-up": pace.set_up / backends + step + BLOCK_SECONDS,
-            "warm-up": warm_ups * (measure.warmup_steps * step + BLOCK_SECONDS) * together
+            "start": pace.start / len(self.shared.sides(names)),
+            "set-up": pace.warm_up(1) + BLOCK_SECONDS,
+            "warm-up": warm_ups * (measure.warmup_steps * pace.step + BLOCK_SECONDS) * together
             + measure.preheat_s,
-            "block": steps * step + BLOCK_SECONDS + measure.block_warmup_s,
+            "block": steps * pace.step + BLOCK_SECONDS + measure.block_warmup_s,
         }
 
     def run(self, names: Sequence[str]) -> list[str]:

@@ -30,7 +30,7 @@ class Collectives(Stage):
     def guess(self) -> dict[str, float]:
         """How long a backend takes, by the pace."""
         pace = self.shared.pace
-        return {"collectives": (pace.start + pace.warm_up(WARMUP_STEPS)) / len(self.shared.names)}
+        return {"collectives": pace.start / len(self.shared.names) + pace.warm_up(WARMUP_STEPS)}
 
     def run(self, names: Sequence[str]) -> Sequence[str]:
         """Count the collectives of these backends, unless they have been."""

@@ -59,12 +59,11 @@ class Profiles(Stage):
     def guess(self) -> dict[str, float]:
         """How long the profiles take, by the pace; a step goes before each that is profiled."""
         pace, backends = self.shared.pace, len(self.shared.names)
-        step = sum(pace.steps.values()) / backends
-        a_profile = 2 * _steps_of_round(step or 1.0) * step + PROFILER_SECONDS
+        a_profile = 2 * _steps_of_round(pace.step or 1.0) * pace.step + PROFILER_SECONDS
         return {
             "profile start": pace.start / len(self.shared.sides(self.shared.names)),
-            "profile set-up": pace.warm_up(WARMUP_STEPS) / backends + TYPICAL_WARMUPS * a_profile,
-            "profile": backends * a_profile * self._rounds(step) / MOST_ROUNDS,  # as many are expected
+            "profile set-up": pace.warm_up(WARMUP_STEPS) + TYPICAL_WARMUPS * a_profile,
+            "profile": backends * a_profile * self._rounds(pace.step) / MOST_ROUNDS,  # as many are expected
         }
 
     @keep_parents()

@@ -306,9 +306,8 @@ def distance(tensor: torch.Tensor, expected: torch.Tensor) -> float:
     """The L2 norm of the difference; infinite if one is not finite, or the shapes differ."""
     if tensor.shape != expected.shape:
         return math.inf
-    difference = _norm_of_parts(
-        one - other for one, other in zip(_parts(tensor), _parts(expected), strict=True)
-    )
+    parts = zip(_parts(tensor), _parts(expected), strict=True)
+    difference = _norm_of_parts(one - other for one, other in parts)
     return math.inf if math.isnan(difference) else difference
 
 
