@@ -38,9 +38,7 @@ class Backend:
 
         ORT's FusedAdam has no CPU kernel; torch's fused AdamW, which has one, stands in for it.
         """
-        if self.optimizer == "ort_fused_adam" and device == "cpu":
-            return "adamw_fused"
-        return self.optimizer
+        return "adamw_fused" if (self.optimizer, device) == ("ort_fused_adam", "cpu") else self.optimizer
 
 
 def choose_reference(backends: Iterable[object]) -> str:

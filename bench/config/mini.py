@@ -87,6 +87,4 @@ def _fewer(heads: Any, shared: Any, factor: int) -> Any:
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
     if value is None:
         return None
-    if isinstance(value, list | tuple):
-        return [change(number) for number in value]
-    return change(value)
+    return [change(number) for number in value] if isinstance(value, list | tuple) else change(value)

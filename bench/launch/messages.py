@@ -121,6 +121,7 @@ class ExpectedTensor(msgspec.Struct, frozen=True, kw_only=True):
     norm: float  # of what is expected
     noise: float  # of what rounding alone changes
     reach: float = 0.0  # of a weight update whose elements all go as far as the learning rate lets them
+    flip: float = 0.0  # of one element whose first gradient may be rounding: AdamW moves it either way
 
 
 class ExpectedTensorsWritten(Answer, frozen=True, kw_only=True):

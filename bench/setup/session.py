@@ -33,16 +33,12 @@ def session_of(command: Sequence[str], **options: Any) -> Iterator[subprocess.Po
         yield process
     except BaseException:
         if process is not None:
-            _signal(process.pid, signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, signal.SIGINT)
                 process.wait(10)
         raise
     finally:
         if process is not None:
-            _signal(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def _signal(session: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(session, number)

@@ -89,6 +89,20 @@ def buffers_of(model: Any) -> Tensors:
     return {name: value.clone() for name, value in model.named_buffers()}
 
 
+def test_weights_are_named_that_have_an_element_whose_first_gradient_may_be_rounding(tmp_path: Path) -> None:
+    from bench.worker.state.gradients import TensorWriter, find_unsure
+
+    ones = torch.ones(100)
+    tensors = {
+        "sure": ones,
+        "unused": ones.clone().index_fill_(0, torch.tensor([3]), 0.0),
+        "unsure": ones.clone().index_fill_(0, torch.tensor([3]), -1e-6),
+    }
+    TensorWriter(str(tmp_path), rank=0).read(GRADIENT, tensors.items())
+    noise = {f"{GRADIENT} {name}": 1e-6 for name in tensors}  # 1e-7 of each element
+    assert list(find_unsure(str(tmp_path), noise)) == [f"{WEIGHT_UPDATE} unsure"]
+
+
 def test_the_right_gradients_pass_in_another_summation_order_too(setting: Setting) -> None:
     setting.judge(setting.gradients(), buffers_of(setting.model))
     gradients = {name: value.float() for name, value in setting.gradients(torch.float64).items()}

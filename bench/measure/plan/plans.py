@@ -75,8 +75,7 @@ class Output:
         """Where the spec, log and record of a backend's group lie."""
         if launch.stage is LaunchStage.TIMED:
             return self.folder / f"launch-{launch.number}" / name
-        variant = "-in-fp32" if launch.in_fp32 else ""
-        return self.folder / (launch.stage.value + variant) / name
+        return self.folder / f"{launch.stage.value}{'-in-fp32' * launch.in_fp32}" / name
 
     def folder_of_trial(self, name: str, number: int) -> Path:
         """Where the spec and log of one trial in the search for the largest micro-batch lie."""

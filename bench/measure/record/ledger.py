@@ -99,8 +99,7 @@ class Ledger:
     def _kept(self) -> list[dict[Any, Any]]:
         """An earlier run's rows, without failures of the backends that have been tried again since."""
         tried = {name for number, name in self.records if self._format((number, name))}
-        retried = [row for row in self._retried_rows if row["backend"] not in tried]
-        return [*self._earlier_rows, *retried]
+        return [*self._earlier_rows, *(row for row in self._retried_rows if row["backend"] not in tried)]
 
     def _format(self, key: tuple[int, str]) -> list[csv_files.Line]:
         """The lines of a record, which stay the same as long as it is the same object."""

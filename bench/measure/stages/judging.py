@@ -175,6 +175,7 @@ def judge_tensors(
         allowed = max(
             min(multiple * tensor.noise, most.get(name, math.inf)),
             floor * tensor.norm,
+            min(tensor.flip, most.get(name, math.inf)),
             OWN_MULTIPLE * own.get(name, 0.0),
             leftovers.get(name, 0.0),
             0.0 if same_update else tensor.reach / 2,

@@ -134,6 +134,4 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, tuple):
         return list(value)
-    if isinstance(value, int | float | str | bool | list) or value is None:
-        return value
-    return str(value)
+    return value if isinstance(value, int | float | str | bool | list | None) else str(value)

@@ -112,8 +112,7 @@ class Sharding(sharding.Sharding):
 
     def without_sync(self) -> AbstractContextManager[None]:
         """While it is open, gradients are added up on this rank alone."""
-        wrapped = isinstance(self.module, DistributedDataParallel)
-        return self.module.no_sync() if wrapped else nullcontext()
+        return self.module.no_sync() if isinstance(self.module, DistributedDataParallel) else nullcontext()
 
 
 def _scaler(spec: WorkerSpec, device: torch.device) -> torch.amp.GradScaler | None:

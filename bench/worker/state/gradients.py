@@ -23,7 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from bench.launch import messages
-from bench.launch.messages import BUFFER, WEIGHT_UPDATE, ExpectedTensor, ExpectedTensorsWritten
+from bench.launch.messages import BUFFER, GRADIENT, WEIGHT_UPDATE, ExpectedTensor, ExpectedTensorsWritten
 from bench.launch.spec import WorkerSpec
 from bench.worker import optimizers
 from bench.worker.sharding import Batch, gradients_of, trained, trained_by_name
@@ -137,14 +137,25 @@ def _compute(
     norms = writer.differences | moved.differences
     far = len(steps) * spec.adam.lr
     reach = {f"{WEIGHT_UPDATE} {name}": far * math.sqrt(one.numel()) for name, one in trained_by_name(model)}
+    unsure = set(find_unsure(spec.expected_tensors, disturbed.differences)) if rank == 0 else ()
     return {
         name: ExpectedTensor(
             norm=norms[name],
             noise=max(noise, rounded * writer.differences[name] if name.startswith(WEIGHT_UPDATE) else 0.0),
             reach=reach.get(name, 0.0),
+            flip=2 * spec.adam.lr if name in unsure else 0.0,
         )
         for name, noise in disturbed.differences.items()
     }
+
+
+def find_unsure(folder: str, noise: Mapping[str, float]) -> Iterator[str]:
+    """The updates of weights with an element whose first gradient is below 20 times the typical rounding."""
+    with safe_open(file_of(folder, GRADIENT), framework="pt") as file:
+        for name in dict.fromkeys(file.keys()):
+            gradient, norm = file.get_tensor(name).abs(), noise[f"{GRADIENT} {name}"]
+            if ((gradient > 0) & (gradient < 20 * norm / math.sqrt(gradient.numel()))).any():
+                yield f"{WEIGHT_UPDATE} {name}"
 
 
 def _check_order(model: torch.nn.Module, batch: Batch, device: torch.device) -> None:
