@@ -156,7 +156,8 @@ def make_variables(stage: SetupStage, env: Path, scratch: Path) -> dict[str, str
         for name, value in os.environ.items()
         if not name.startswith("NVCC_") and name not in ("CUDA_HOME", "CUDA_PATH")
     }
-    ours.update({"TMPDIR": str(scratch), **dict(stage.variables)})
+    # Where a user's pip installs for the user alone, it refuses to install into an environment.
+    ours.update({"TMPDIR": str(scratch), "PIP_USER": "0", **dict(stage.variables)})
     ours["PATH"] = f"{env / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Debug information would be a third of a compiler's work. CFLAGS would not do: DeepSpeed's own -g
     # comes after them. torch accepts compilers by their names, and lets nvcc compile with this one.

@@ -58,15 +58,15 @@ def translate(listing: str, environ: Mapping[str, str], default_index: str) -> d
 
 
 def main() -> None:
-    """Become uv, with the arguments of this command."""
+    """Become uv, for this Python's environment, whichever the user's shell has active."""
     listing, default_index = (
         subprocess.run((sys.executable, *of_pip), stdout=subprocess.PIPE, check=True, text=True).stdout
         for of_pip in (("-m", "pip", "config", "list"), ("-c", PRINT_DEFAULT_INDEX))
     )
     uv = str(Path(sys.executable).with_name("uv"))
     settings = translate(listing, os.environ, default_index.strip())
-    environ = {"VIRTUAL_ENV": sys.prefix, **os.environ, **settings}
-    os.execve(uv, (uv, *sys.argv[1:]), environ)
+    environment = ("--python", sys.executable) if sys.argv[1] == "pip" else ()
+    os.execve(uv, (uv, *sys.argv[1:], *environment), {**os.environ, **settings})
 
 
 if __name__ == "__main__":

@@ -171,9 +171,7 @@ def verdict(speedup: Speedup, margin: float) -> str:
         return "same"
     if speedup.low > 1:
         return "faster"
-    if speedup.high < 1:
-        return "slower"
-    return "inconclusive"
+    return "slower" if speedup.high < 1 else "inconclusive"
 
 
 def from_logs(centre: float, half_log: float | None, launches: int, rounds: int, note: str = "") -> Speedup:

@@ -224,6 +224,7 @@ OF_CUDA = ("CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
         ({}, "$PATH", "{folder}/.venv/bin:{path}"),  # the environment's programs first
         ({}, "$DS_ACCELERATOR", "cpu"),
         (dict.fromkeys(OF_CUDA, "/usr/local/cuda-11.2"), "".join(f"${name}" for name in OF_CUDA), ""),
+        ({"PIP_USER": "1"}, "$PIP_USER", "0"),
     ],
 )
 def test_commands_see_what_the_set_up_needs_of_the_user_s_variables(
@@ -234,6 +235,20 @@ def test_commands_see_what_the_set_up_needs_of_the_user_s_variables(
     stage = shell("seen", f'echo "{shown}" > seen', variables=(("DS_ACCELERATOR", "cpu"),))
     set_up(stack_of(stage), tmp_path, "cpu")
     assert (tmp_path / "seen").read_text() == seen.format(folder=tmp_path, path=os.environ["PATH"]) + "\n"
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "UV_PYTHON", "UV_SYSTEM_PYTHON"])
+def test_packages_go_into_our_environment_whichever_the_user_s_shell_has_active(
+    tmp_path: Path, variable: str
+) -> None:
+    other = tmp_path / "other"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
+    value = {"VIRTUAL_ENV": str(other), "UV_PYTHON": f"{other}/bin/python", "UV_SYSTEM_PYTHON": "1"}[variable]
+    command = [sys.executable, "-m", "bench.setup.uv", "pip", "list"]
+    listed = subprocess.run(
+        command, env={**os.environ, variable: value}, cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert "hydra-core" in listed.stdout, listed.stderr
 
 
 def test_the_compiler_is_the_user_s_and_writes_nothing_for_debuggers(
