@@ -54,7 +54,8 @@ def bring_python(versions: tuple[str, ...], install_dir: str = "") -> tuple[str,
     if lacking := find_lacking(brings_python=True):
         raise describe_lacking(lacking)
     print(f"uv brings Python {newest}, 30 to 50 MB ...", flush=True)
-    variables = {**os.environ, **({"UV_PYTHON_INSTALL_DIR": install_dir} if install_dir else {})}
+    into = {"UV_PYTHON_INSTALL_DIR": install_dir} if install_dir else {}
+    variables = {**os.environ, "PIP_USER": "0", **into}
     with tempfile.TemporaryDirectory() as folder:
         python = str(Path(folder, "bin", "python"))
         uv = (python, "-m", "bench.setup.uv", "python")

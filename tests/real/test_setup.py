@@ -493,8 +493,9 @@ def write_archive(path: Path, files: dict[str, str]) -> None:
 
 
 def test_where_no_python_will_do_uv_brings_the_newest_that_the_stack_takes(
-    mirror: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("PIP_USER", "1")  # pip's way for users alone, which is none in an environment
     path, number = find_or_bring_python(("3.8", VERSION))
     assert number == platform.python_version()
     assert path == os.path.realpath(sys.executable)  # what the archive's program calls
