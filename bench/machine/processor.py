@@ -110,9 +110,9 @@ def find_why_full_is_refused() -> str:
     """Return why device.blas=full would change nothing on this machine; empty if it may."""
     if platform.machine() != MKL_MACHINE:
         return f"MKL exists for {MKL_MACHINE} only, and this machine is {platform.machine()}"
-    return (
-        "MKL takes its full path on Intel's CPUs already" if describe_processor()["vendor"] == INTEL else ""
-    )
+    if describe_processor()["vendor"] == INTEL:
+        return "MKL takes its full path on Intel's CPUs already"
+    return ""
 
 
 def _fields(text: str) -> Texts:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,13 +16,14 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def session_of(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program, and kill its session at the end of the `with` block, which the main thread runs.
+    """Start a program, and kill its session at the end of the `with` block.
 
     After an exception it gets Ctrl-C first, and 10 s. The options are those of `subprocess.Popen`.
     """
     process = None
     came: list[int] = []  # in the middle of `Popen`, where they would leave a program that nobody knows
-    caught = [number for number in INTERRUPTS if callable(signal.getsignal(number))]
+    in_main = threading.current_thread() is threading.main_thread()  # no other is interrupted
+    caught = [number for number in INTERRUPTS if in_main and callable(signal.getsignal(number))]
     try:
         with contextlib.ExitStack() as undo:
             for number in caught:

@@ -96,6 +96,7 @@ def test_weights_are_named_that_have_an_element_whose_first_gradient_may_be_roun
     tensors = {
         "sure": ones,
         "unused": ones.clone().index_fill_(0, torch.tensor([3]), 0.0),
+        "empty": torch.empty(0),
         "unsure": ones.clone().index_fill_(0, torch.tensor([3]), -1e-6),
     }
     TensorWriter(str(tmp_path), rank=0).read(GRADIENT, tensors.items())

@@ -76,9 +76,7 @@ class Run:
     """What all stages of a comparison share."""
 
     plan: ComparisonPlan
-    names: Sequence[
-        str
-    ]  # the backends to measure, the reference first; once parity has ended, that may be timed
+    names: Sequence[str]  # the backends to measure, the reference first; after parity those that passed
     earlier: EarlierRun
     ledger: Ledger
     failures: Failures

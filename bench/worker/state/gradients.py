@@ -37,8 +37,6 @@ ROUNDING = torch.finfo(torch.float32).eps
 
 ORDER = 1e-5  # how far rounding may have a loss off if its samples change places, relative to it or to 1
 
-PART = 1 << 16  # elements that are compared at a time
-
 UNUSED = "num_batches_tracked"
 """A batch norm's counter, which none with a momentum reads and ONNX's export drops."""
 
@@ -153,8 +151,9 @@ def find_unsure(folder: str, noise: Mapping[str, float]) -> Iterator[str]:
     """The updates of weights with an element whose first gradient is below 20 times the typical rounding."""
     with safe_open(file_of(folder, GRADIENT), framework="pt") as file:
         for name in dict.fromkeys(file.keys()):
-            gradient, norm = file.get_tensor(name).abs(), noise[f"{GRADIENT} {name}"]
-            if ((gradient > 0) & (gradient < 20 * norm / math.sqrt(gradient.numel()))).any():
+            gradient = file.get_tensor(name).abs()
+            typical = noise[f"{GRADIENT} {name}"] / math.sqrt(max(1, gradient.numel()))
+            if ((gradient > 0) & (gradient < 20 * typical)).any():
                 yield f"{WEIGHT_UPDATE} {name}"
 
 
@@ -329,7 +328,7 @@ def norm(tensor: torch.Tensor) -> float:
 
 def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """The elements in fp64, in parts that stay in a core's cache."""
-    return (part.double() for part in tensor.detach().cpu().flatten().split(PART))
+    return (part.double() for part in tensor.detach().cpu().flatten().split(1 << 16))
 
 
 def _norm_of_parts(parts: Iterable[torch.Tensor]) -> float:
