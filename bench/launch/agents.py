@@ -19,18 +19,18 @@ from typing import BinaryIO
 from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 
 OF_ONE_GROUP: tuple[str, ...] = (SOCKET_VARIABLE, TOKEN_VARIABLE, "TMPDIR")
-"""Variables that differ between groups and that no import reads; a parent has none of them.
+"""Variables that no import reads; groups that differ in any other share no parent."""
 
-Groups that differ in any other variable get different parents, so that imports read what the ranks get.
-"""
-
-MOST_IDLE = 4
-"""How many parents without a running agent `keep_parents` keeps: each has 400 MiB."""
+MOST_IDLE = 4  # parents without a running agent that `keep_parents` keeps: each has 400 MiB
 
 _parents: dict[object, "_Parent"] = {}
 """The parents that may fork more agents; the parent whose last agent ended most recently is the last."""
 
 _keepers = 0  # how many `keep_parents` blocks are open now
+
+_spares: dict[object, "_Parent"] = {}  # at most one, for the next launch: imports keep a single core busy
+
+_needs_spare = False  # whether a launch follows the one that `keep_parents` is open for
 
 
 class _Parent:
@@ -68,8 +68,25 @@ def _find_parent(
     shared = {name: value for name, value in variables.items() if name not in OF_ONE_GROUP}
     key = (interpreter, architecture, tuple(sorted(shared.items())))
     if key not in _parents or _parents[key].process.poll() is not None:
-        _parents[key] = _Parent(interpreter, shared, architecture, log)
+        spare = _spares.pop(key, None)
+        if spare is None or spare.process.poll() is not None:
+            spare = _Parent(interpreter, shared, architecture, log)
+        _parents[key] = spare
+        if _needs_spare and _keepers == 1 and not _spares:
+            _spares[key] = _Parent(interpreter, shared, architecture, log)
     return _parents[key]
+
+
+def wait_for_imports() -> None:
+    """Wait until the next launch's parent has imported everything: from then on it takes no core time."""
+    for parent in _spares.values():
+        parent.orders.recv(1, socket.MSG_PEEK)
+
+
+def end_spares() -> None:
+    """End the parent that no launch has taken."""
+    while _spares:
+        _spares.popitem()[1].end()
 
 
 def _end_idle(most: int) -> None:
@@ -80,10 +97,14 @@ def _end_idle(most: int) -> None:
 
 
 @contextmanager
-def keep_parents() -> Iterator[None]:
-    """Let parents live until the end of the `with` block: groups in it that follow each other share them."""
-    global _keepers
+def keep_parents(*, is_last: bool = True) -> Iterator[None]:
+    """Let parents live until the end of the `with` block: groups in it that follow each other share them.
+
+    Unless it `is_last`, another block follows, and a parent for it is started now; `end_spares` ends it.
+    """
+    global _keepers, _needs_spare
     _keepers += 1
+    _needs_spare = not is_last
     try:
         yield
     finally:

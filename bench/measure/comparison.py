@@ -17,6 +17,7 @@ from rich.console import Console
 from bench.config.backend import describe_reference
 from bench.config.schema import Config
 from bench.errors import UserError
+from bench.launch.agents import end_spares
 from bench.launch.group import Group
 from bench.machine.gpus import describe_first_use, visible_gpus
 from bench.machine.telemetry.gpu_meter import GpuMeter
@@ -167,7 +168,9 @@ class Comparison:
         for things in expected:
             run.bar.expect(things)
         _remove_large_files(run.output)
-        try:
+        with ExitStack() as at_the_end:
+            at_the_end.callback(_remove_large_files, run.output)
+            at_the_end.callback(end_spares)
             for stage in self.stages:
                 names = stage.run(names)
                 if stage is self.fit and names:
@@ -175,8 +178,6 @@ class Comparison:
                     for things, now in zip(expected, [each.expected() for each in self.stages], strict=True):
                         run.bar.expect({kind: now[kind] - count for kind, count in things.items()})
                     self._estimate()
-        finally:
-            _remove_large_files(run.output)
 
     def _estimate(self) -> None:
         """Say how long what follows the parity launch will take, by its pace."""

@@ -25,11 +25,6 @@ def search_resolution(micro_batch: int) -> int:
     return max(1, micro_batch // 32)
 
 
-def next_smaller(micro_batch: int) -> int:
-    """The next smaller micro-batch to try; 0 if there is none."""
-    return micro_batch - search_resolution(micro_batch)
-
-
 def mib(size_bytes: float) -> float:
     """Bytes as MiB (2**20)."""
     return size_bytes / 2**20

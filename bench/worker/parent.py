@@ -14,10 +14,9 @@ import time
 from contextlib import suppress
 from importlib import import_module
 
-from bench.launch.importing import garbage_collector_off
 from bench.launch.lifeline import die_with
 from bench.worker import mapped_pages
-from bench.worker.agent import run_agent, tell
+from bench.worker.agent import garbage_collector_off, run_agent, tell
 
 
 def main() -> None:
@@ -34,6 +33,7 @@ def main() -> None:
     gc.freeze()
     pages = mapped_pages.find()
     with socket.socket(fileno=0) as orders, selectors.DefaultSelector() as selector:
+        orders.send(b".")  # `wait_for_imports` reads it
         selector.register(orders, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():

@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 import pytest
 
-from bench.launch.agents import Agent, keep_parents
+from bench.launch.agents import Agent, end_spares, keep_parents, wait_for_imports
 from bench.launch.channel import TOKEN_VARIABLE
 from bench.setup.checkout import ROOT
-from tests.support.processes import alive, descendants, gone, parent_of
+from tests.support.processes import alive, children, descendants, gone, parent_of
 
 
 class Starter:
@@ -145,6 +145,33 @@ def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -
         starter.agents[-1].wait(10)
         assert alive(parent)
     assert not Path(f"/proc/{parent}").exists()
+
+
+def test_while_a_launch_starts_the_parent_of_the_next_imports_too_and_then_sleeps(starter: Starter) -> None:
+    others = set(children(os.getpid()))
+
+    def run(*, is_last: bool) -> tuple[int, set[int]]:
+        """A launch's parent, and others that are there once it has ended."""
+        with keep_parents(is_last=is_last):
+            parent = parent_of(starter.start("exit 0").pid)
+            for _ in range(2):  # what is known is not waited for
+                wait_for_imports()
+            assert starter.agents[-1].wait() == 0
+        assert not alive(parent)
+        return parent, set(children(os.getpid())) - others
+
+    first, (spare,) = run(is_last=False)
+    assert Path(f"/proc/{spare}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    assert "torch" in Path(f"/proc/{spare}/maps").read_text()
+    second, (dead,) = run(is_last=False)
+    assert second == spare
+    os.kill(dead, signal.SIGKILL)
+    assert gone([dead])
+    last, left = run(is_last=True)
+    assert (last in {first, spare, dead}, left) == (False, set())
+    run(is_last=False)
+    end_spares()
+    assert set(children(os.getpid())) == others
 
 
 def test_one_whose_python_has_no_torch_says_so_in_its_log_and_one_without_a_python_raises(

@@ -111,10 +111,11 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     assert [(row["round"], row["status"]) for row in first] == [("1", "ok"), ("2", "ok"), ("", "crashed")]
 
 
-def test_a_failure_while_the_steps_of_a_block_are_found_is_the_reference_s_own(tmp_path: Path) -> None:
+def test_where_the_reference_fails_in_the_warm_up_another_backend_says_how_many_steps_a_block_has(
+    tmp_path: Path,
+) -> None:
     crash = ("crashed", "rank 0 ended", "")
-    # Blocks of pytorch in launch 1: two of the warm-up, then two to find them.
-    run = Simulated(tmp_path, {"pytorch": {"fails": {("block", 1, 4): crash}}})
+    run = Simulated(tmp_path, {"pytorch": {"fails": {("block", 1, 2): crash}}})
     assert [row["backend"] for row in run.rows if row["status"] != "ok"] == ["pytorch"]
     assert len(run.of("ortmodule")) == len(run.of("ortmodule_zero1")) == 6
     assert {row["steps"] for row in run.of("ortmodule")} == {"4"}  # found on ortmodule: 2 s of 0.404 s

@@ -132,13 +132,12 @@ class BlockTimer:
         self._request(group, Build())
         self._request(group, TakeFirstStep())
 
-    def steps_of_a_block(self, group: Group, name: str = "") -> int:
-        """How many of this group's steps fit into a timed block."""
-        count = self._measure.warmup_steps
+    def steps_of_a_block(self, name: str, launch: Launch) -> int:
+        """How many of this backend's steps fit into a timed block, by the end of its warm-up."""
         # The faster of two: one disturbance would shorten every block of the comparison.
-        asked = TimeBlock(steps=count)
-        taken = min(max(answer.seconds for answer in self._request(group, asked, name)) for _ in range(2))
-        return steps_per_block(taken / count, self._measure.block_seconds, least=self._measure.min_steps)
+        last = self.ledger.records[launch.number, name].warm_up[-2:]
+        step = min(max(block.seconds) / block.steps for block in last)
+        return steps_per_block(step, self._measure.block_seconds, least=self._measure.min_steps)
 
     def time_block(
         self, group: Group, name: str, launch: Launch, *, steps: int, round_number: int, position: int

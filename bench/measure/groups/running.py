@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from bench.errors import LaunchFailed
+from bench.launch.agents import wait_for_imports
 from bench.launch.group import Group
 from bench.measure.plan.plans import Launch
 
@@ -38,6 +39,7 @@ class RunningGroups(dict[str, Group]):
         for name in list(self):
             with self.closing_if_it_fails(name):
                 self[name].connect()
+        wait_for_imports()
 
     def add(self, name: str, group: Group) -> Group:
         """Take over a group that has been started, so that it is closed whatever happens."""

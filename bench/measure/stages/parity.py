@@ -74,7 +74,7 @@ class Parity(Stage):
         rounds = [any(self._rounds(name) for name in side) for side in self.shared.sides(self.shared.names)]
         return {"parity": len(rounds) + sum(rounds)}
 
-    @keep_parents()
+    @keep_parents(is_last=False)
     def run(self, names: Sequence[str]) -> list[str]:
         """Train and compare these backends, the reference first; the names of those that passed."""
         for side_by_side in self.shared.sides(names):

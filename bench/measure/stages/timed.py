@@ -132,7 +132,7 @@ class TimedLaunches(Stage):
             "block": launches * self.shared.measure.rounds * backends,
         }
 
-    @keep_parents()
+    @keep_parents(is_last=False)
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.timer.competitors.clear()
@@ -170,7 +170,10 @@ class TimedLaunches(Stage):
                     self._let_studies_look(groups[name], name, launch)
                     timer.begin(groups[name], name, launch)
             self._warm_up(where, rounds[0], groups)
-            self._find_steps(groups)
+            if groups and not self._steps:  # of every timed block, from the reference where it runs
+                reference = self.shared.plan.reference
+                name = reference if reference in groups else next(iter(groups))
+                self._steps = timer.steps_of_a_block(name, launch)
             for number, order in enumerate(rounds, start=1):
                 self._run_round(f"{where}, round {number}/{len(rounds)}", number, order, groups)
             self._later.look(groups)
@@ -243,14 +246,6 @@ class TimedLaunches(Stage):
                         group = groups[name]
                         if self.shared.timer.warm_up(group, name, groups.launch, in_turns=in_turns):
                             cold.remove(name)
-
-    def _find_steps(self, groups: RunningGroups) -> None:
-        """The number of steps of every timed block, once, from the reference backend where it runs."""
-        reference = self.shared.plan.reference
-        while not self._steps and groups:
-            name = reference if reference in groups else next(iter(groups))
-            with self._turn_of(name, groups):
-                self._steps = self.shared.timer.steps_of_a_block(groups[name], name)
 
 
 def _speedup_so_far(summary: BackendSummary) -> str:

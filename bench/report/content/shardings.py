@@ -1,4 +1,4 @@
-"""Shardings in the field's words and in the order in which they are shown."""
+"""Shardings in the field's words, in the order of tables and legends."""
 
 SHARDINGS = {
     "ddp": "DDP",
@@ -11,14 +11,8 @@ SHARDINGS = {
     "zero3_offload": "ZeRO-3, offloaded",
     "fsdp2": "FSDP2",
 }
-"""Shardings in the field's words, in the order of tables and legends."""
 
 
 def name_sharding(sharding: str) -> str:
-    """A sharding in the field's words; an unknown one as it is."""
+    """Name a sharding in the field's words; an unknown one as it is."""
     return SHARDINGS.get(sharding, sharding)
-
-
-def place_of_sharding(sharding: str) -> int:
-    """A sharding's place in the order; unknown ones are last."""
-    return [*SHARDINGS, sharding].index(sharding)

@@ -15,7 +15,7 @@ from bench.errors import LaunchFailed
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.plans import SEARCH, Launch, timed
 from bench.measure.stages.stage import Run, Stage
-from bench.results.arithmetic import next_smaller, search_resolution
+from bench.results.arithmetic import search_resolution
 from bench.results.records import BatchTrial
 
 RESERVE = 0.1
@@ -103,7 +103,7 @@ def confirm(attempt: Callable[[int], BatchTrial], result: SearchResult) -> Searc
         trials.append(attempt(size))
         if trials[-1].fits:
             return SearchResult(micro_batch=size, trials=tuple(trials))
-        size = next_smaller(size)
+        size -= search_resolution(size)
     raise LaunchFailed(
         "oom", f"a micro-batch of 1 fitted once and then did not; the last: {trials[-1].message}"
     )
@@ -127,7 +127,7 @@ class Search(Stage):
         """
         shared = self.shared
         micro_batch = shared.starter.micro_batches[name]
-        smaller = next_smaller(micro_batch)
+        smaller = micro_batch - search_resolution(micro_batch)
         if failure.status != "oom" or not smaller or self._steps_down[name] >= MOST_STEPS_DOWN:
             return False
         self._steps_down[name] += 1

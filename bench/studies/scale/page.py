@@ -17,7 +17,7 @@ from bench.report.content.blocks import (
     text_column,
     with_code,
 )
-from bench.report.content.shardings import name_sharding, place_of_sharding
+from bench.report.content.shardings import SHARDINGS, name_sharding
 from bench.report.words.formatting import TIMES, enumerated, number, plural
 from bench.studies.scale.check import CheckedBytes
 from bench.studies.scale.estimates import Estimate
@@ -102,7 +102,7 @@ def bytes_in_words(checked: Sequence[CheckedBytes]) -> str:
     wrong = [point for point in checked if point.predicted != point.counted]
     shardings = {point.sharding for point in checked}
     where = (
-        f"{_listed(name_sharding(one) for one in sorted(shardings, key=place_of_sharding))} on "
+        f"{_listed(name_sharding(one) for one in sorted(shardings, key=[*SHARDINGS, *shardings].index))} on "
         f"{_listed(str(point.ranks) for point in sorted(checked, key=lambda point: point.ranks))} ranks"
     )
     words = f"bytes that a rank sends: as counted at {len(checked) - len(wrong)} of "

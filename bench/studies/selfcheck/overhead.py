@@ -137,7 +137,7 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
             bare.read_lines()
             for _ in range(3):
                 bare.train_block(measure.warmup_steps)
-            steps = steps or comparison.shared.timer.steps_of_a_block(harness)
+            steps = steps or comparison.shared.timer.steps_of_a_block(BACKEND, timed(launch))
             harness.pause()
 
         def under_the_harness() -> float:

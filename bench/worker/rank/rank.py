@@ -17,11 +17,11 @@ import msgspec
 from bench.errors import LaunchFailed
 from bench.launch import messages
 from bench.launch.channel import Channel, Closed
-from bench.launch.importing import garbage_collector_off
 from bench.launch.spec import WorkerSpec
 from bench.machine.telemetry.gpu_meter import GpuMeter
 from bench.machine.telemetry.host_memory import limit_to_available
 from bench.machine.telemetry.rank_meter import RankMeter
+from bench.worker.agent import garbage_collector_off
 from bench.worker.rank.error_words import in_a_line, status_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 from bench.config.device import Device
 from bench.errors import LaunchFailed, UserError
 from bench.measure.plan.preflight import check_memory
-from bench.results import arithmetic
-from bench.results.arithmetic import next_smaller
+from bench.results.arithmetic import search_resolution
 from bench.results.records import BatchTrial, LaunchStage
 from bench.studies.largest.stage import SearchResult, confirm, find_largest
 from tests.support.comparisons import Resumable, Simulated
@@ -53,7 +52,7 @@ class TestSearch:
     @pytest.mark.parametrize("most", [1, 7, 31, 64, 65, 333, 5000])
     def test_it_ends_within_its_resolution_and_tries_nothing_twice(self, start: int, most: int) -> None:
         found = find_largest(up_to(most), start=start, max_trials=40)
-        resolution = arithmetic.search_resolution(found.micro_batch)
+        resolution = search_resolution(found.micro_batch)
         assert found.micro_batch <= most < found.micro_batch + resolution + 1
         assert len(set(tried(found))) == len(tried(found))
         assert found.gap is not None
@@ -100,7 +99,7 @@ class TestSearch:
         assert e.value.status == "oom"
 
     def test_one_step_down_is_one_resolution(self) -> None:
-        assert [next_smaller(size) for size in (1, 2, 48, 64, 640)] == [0, 1, 47, 62, 620]
+        assert [size - search_resolution(size) for size in (1, 2, 48, 64, 640)] == [0, 1, 47, 62, 620]
 
 
 FITS: dict[str, dict[str, Any]] = {
