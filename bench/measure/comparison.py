@@ -145,6 +145,7 @@ class Comparison:
         )
         self.parity = Parity(run)
         others = [stage(run) for stage in wanted]
+        run.starts_after_timing = any(stage.after_verdict for stage in others)
         self.fit = DeviceFit(run)
         self.stages: list[Stage] = [self.parity, self.fit, *others]
 

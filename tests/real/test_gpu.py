@@ -534,8 +534,12 @@ def test_after_ctrl_c_a_comparison_on_a_gpu_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-def test_the_largest_batch_is_found_where_the_memory_ends(tmp_path: Path, is_pretended: bool) -> None:
+def test_the_largest_batch_is_found_where_the_memory_ends(
+    tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     length, first = (64, 16) if is_pretended else (4096, 64)
+    if is_pretended:
+        monkeypatch.setenv(pretended_gpu.MEMORY, "2048")
     printed, rows = bench(
         tmp_path,
         *("backend=[pytorch]", "measure.batch=max", "measure.max_trials=5", "data.lengths=full"),

@@ -23,6 +23,8 @@ TINY = (
 )
 SHORT = ("launches=1", "rounds=1", "block_seconds=0.05", "preheat_s=0", "wait_s=0")
 
+SIMULATED = "kept or closed"  # two of the tests that run a comparison on pretended groups
+
 ALIKE = ("test_docs", "test_config", "test_naming", "test_overrides", "test_compare_machines")
 """Unit tests that are left out without any study: of docs, and of what no study takes part in."""
 
@@ -46,6 +48,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository; a single one, so that Python compiles each module once."""
     copy = tmp_path_factory.mktemp("copy") / "whole"
     copy_committed(copy, ".")
+    git("-C", str(copy), "init", "-q")
+    git("-C", str(copy), "add", ".")
     return copy
 
 
@@ -71,38 +75,34 @@ def run(copy: Path, *words: str) -> str:
     return done.stdout
 
 
-def compare(copy: Path, tmp_path: Path) -> None:
-    """Measure a tiny comparison and draw its figure."""
-    places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
-    command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
-    run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
-    assert (tmp_path / "reports" / "speedup.svg").exists()
-
-
 @pytest.mark.parametrize("study", find_studies())
-def test_without_a_study_a_comparison_runs_and_imports_hold(study: str, copy: Path, tmp_path: Path) -> None:
+def test_without_a_study_simulated_comparisons_run_and_what_is_its_own_is_refused(
+    study: str, copy: Path, tmp_path: Path
+) -> None:
     with deleted(dependents(study), copy, tmp_path):
         assert "one workload, several backends" in run(copy, "bench", "--help")
         run(copy, "ruff", "check", "bench", "tests")
-        modules = [path.relative_to(copy).with_suffix("") for path in sorted((copy / "bench").rglob("*.py"))]
-        without_torch = [".".join(module.parts) for module in modules if "worker" not in module.parts]
-        skipped = ("__main__", "inside", "bare_loop", "ranks")
-        named = [name for name in without_torch if not name.endswith(skipped) and ".inside." not in name]
-        run(copy, "tests.studies.import_all", *named)
+        words = ("-q", "-p", "no:cacheprovider", "-k", SIMULATED)
+        assert " passed" in run(copy, "pytest", *words, "tests/unit/test_comparison.py")
         if settings := load_part(study, "settings"):
             key = next(field.name for field in dataclasses.fields(settings.Settings))
             refused = run_python("-m", "bench", f"measure.{key}=null", cwd=copy)
             assert (refused.returncode, f"measure.{key}" in refused.stderr) == (2, True)
-        compare(copy, tmp_path)
 
 
 def test_without_any_study_a_comparison_runs_the_core_s_unit_tests_pass_and_the_imports_are_allowed(
     copy: Path, tmp_path: Path
 ) -> None:
     with deleted(find_studies(), copy, tmp_path):
-        compare(copy, tmp_path)
-        git("-C", str(copy), "init", "-q")
-        git("-C", str(copy), "add", ".")
+        places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
+        command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
+        run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
+        assert (tmp_path / "reports" / "speedup.svg").exists()
+        modules = [path.relative_to(copy).with_suffix("") for path in sorted((copy / "bench").rglob("*.py"))]
+        without_torch = [".".join(module.parts) for module in modules if "worker" not in module.parts]
+        skipped = ("__main__", "inside", "bare_loop", "ranks")
+        named = [name for name in without_torch if not name.endswith(skipped) and ".inside." not in name]
+        run(copy, "tests.studies.import_all", *named)
         subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)
         left_out = [f"--ignore=tests/unit/{name}.py" for name in ALIKE]
         words = ("-m", "not slow and not gpu and not time", *left_out)

@@ -9,7 +9,7 @@ from bench.measure.record.progress import ProgressBar
 from bench.results.records import Record
 from bench.results.validity import OTHER_PROCESSES, Contamination, allowed_seconds, find_contamination
 
-SCAN_SECONDS = 0.5
+SCAN_SECONDS = 1.0
 
 
 @dataclass

@@ -74,15 +74,15 @@ class Parity(Stage):
         rounds = [any(self._rounds(name) for name in side) for side in self.shared.sides(self.shared.names)]
         return {"parity": len(rounds) + sum(rounds)}
 
-    @keep_parents(is_last=False)
     def run(self, names: Sequence[str]) -> list[str]:
         """Train and compare these backends, the reference first; the names of those that passed."""
-        for side_by_side in self.shared.sides(names):
-            with self.shared.bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
-                self._train(side_by_side)
-            if rounding := [name for name in side_by_side if self._rounds(name)]:
-                with self.shared.bar.doing("parity", f"gradients of {', '.join(rounding)} in fp32"):
-                    self._train_in_fp32([name for name in rounding if name in self.trajectories])
+        with keep_parents(is_last=not self.shared.measure.launches):
+            for side_by_side in self.shared.sides(names):
+                with self.shared.bar.doing("parity", f"parity of {', '.join(side_by_side)} (dropout off)"):
+                    self._train(side_by_side)
+                if rounding := [name for name in side_by_side if self._rounds(name)]:
+                    with self.shared.bar.doing("parity", f"gradients of {', '.join(rounding)} in fp32"):
+                        self._train_in_fp32([name for name in rounding if name in self.trajectories])
         passed: list[str] = []
         for name in [name for name in names if name in self.trajectories]:
             try:

@@ -91,6 +91,7 @@ class Run:
     batches: list[list[int]] = field(default_factory=list)
     # called in the parity launch for every set of groups that has been trained there, while they live
     when_trained: list[UseTrained] = field(default_factory=list)
+    starts_after_timing: bool = False  # whether another stage starts groups after the timed launches
     # called where a timed launch of a backend has failed: whether that backend begins anew
     when_failed: list[Callable[[str, Launch, LaunchFailed], bool]] = field(default_factory=list)
     # called while the terminal is free, before what adds to the verdict

@@ -74,7 +74,9 @@ class TimedLaunches(Stage):
                 self.shared.bar.expect(self._in_launches(1))
             before = self._begun_anew
             launch = timed(self.shared.earlier.last_launch + launches + 1)
-            self._run_launch(names, launch)
+            is_last = launches + 1 >= missing and not self.shared.starts_after_timing
+            with keep_parents(is_last=is_last):
+                self._run_launch(names, launch)
             self._show_so_far(launch)
             if self._begun_anew > before:  # with the next launch
                 needed = launches + 1 + self.shared.measure.launches
@@ -132,7 +134,6 @@ class TimedLaunches(Stage):
             "block": launches * self.shared.measure.rounds * backends,
         }
 
-    @keep_parents(is_last=False)
     def _run_launch(self, names: Sequence[str], launch: Launch) -> None:
         rounds, where = self.shared.measure.rounds, self.shared.label(launch)
         self.shared.timer.competitors.clear()
@@ -231,11 +232,7 @@ class TimedLaunches(Stage):
             watch.look(group, name, launch)
 
     def _warm_up(self, where: str, order: Order, groups: RunningGroups) -> None:
-        """Blocks in turn, as the timed ones will be, until every group is warm.
-
-        A warm group may wait: after 15 s its first step took 0.99 to 1.06 times its fourth
-        (medians of six; AMD EPYC, family 25, model 17).
-        """
+        """Time blocks in turn, as the timed ones will be, until every group is warm."""
         if not groups:
             return
         with self.shared.bar.doing("warm-up", f"{where}: {', '.join(groups)}, warm-up"):
