@@ -13,6 +13,7 @@ SHORT = ("launches=1", "rounds=2", "block_seconds=0.05", "preheat_s=0", "explain
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 @pytest.mark.usefixtures("forked")
 def test_the_example_measures_and_its_result_is_the_file_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -85,6 +85,7 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert "raise data.workers" in page, "the terminal shows two kinds of warnings at most"
 
 
+@pytest.mark.once
 def test_a_backend_whose_workers_prepare_its_batches(tmp_path: Path) -> None:
     """Images as those of `make claims`: both train the same ones, and each row says who prepared them."""
     made = pytest.importorskip("bench.studies.sweeps.made_images")

@@ -495,6 +495,7 @@ SIX_ROUNDS = ("backend=[pytorch,pytorch_best]", "measure.rounds=6", "measure=qui
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 def test_a_rank_that_dies_while_others_wait_costs_its_backend_alone(
     tmp_path: Path, is_pretended: bool
 ) -> None:
@@ -515,6 +516,7 @@ def test_a_rank_that_dies_while_others_wait_costs_its_backend_alone(
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 def test_after_ctrl_c_a_comparison_on_a_gpu_goes_on(tmp_path: Path) -> None:
     comparison = start(tmp_path, *SIX_ROUNDS)
     until("round 3/6", comparison)
@@ -539,7 +541,7 @@ def test_the_largest_batch_is_found_where_the_memory_ends(
 ) -> None:
     length, first = (64, 16) if is_pretended else (4096, 64)
     if is_pretended:
-        monkeypatch.setenv(pretended_gpu.MEMORY, "2048")
+        monkeypatch.setenv(pretended_gpu.MEMORY, "640")  # MiB
     printed, rows = bench(
         tmp_path,
         *("backend=[pytorch]", "measure.batch=max", "measure.max_trials=5", "data.lengths=full"),
