@@ -18,7 +18,7 @@ from bench.studies.explain.messages import FinishProfile, ProfileSteps
 from bench.studies.explain.operator_kinds import rows_of_profile
 from bench.studies.explain.table import TABLE
 
-WARMUP_STEPS = 3  # how many are taken before any is profiled: the first start of a profile takes time
+WARMUP_STEPS = 2  # how many are taken before any is profiled: the first start of a profile takes time
 
 MOST_WARMUPS = 6
 """How often the steps of a round are profiled without counting, until the heap has room for events beside the
