@@ -1,7 +1,7 @@
 """Torch elastic's agents (torchrun), and the processes that fork them, in which everything is imported once.
 
-A parent (`bench.worker.parent`) lives as long as the agents that it has forked, and so no longer than its
-launch: the next launch begins with another address layout and another allocator.
+A parent (`bench.worker.parent`) ends with the agents that it has forked, and so serves a single launch: the
+next launch begins with another address layout and another allocator.
 """
 
 import json
@@ -68,10 +68,10 @@ def _find_parent(
     shared = {name: value for name, value in variables.items() if name not in OF_ONE_GROUP}
     key = (interpreter, architecture, tuple(sorted(shared.items())))
     if key not in _parents or _parents[key].process.poll() is not None:
-        spare = _spares.pop(key, None)
-        if spare is None or spare.process.poll() is not None:
-            spare = _Parent(interpreter, shared, architecture, log)
-        _parents[key] = spare
+        parent = _spares.pop(key, None)
+        if parent is None or parent.process.poll() is not None:
+            parent = _Parent(interpreter, shared, architecture, log)
+        _parents[key] = parent
         if _needs_spare and _keepers == 1 and not _spares:
             _spares[key] = _Parent(interpreter, shared, architecture, log)
     return _parents[key]
@@ -100,7 +100,7 @@ def _end_idle(most: int) -> None:
 def keep_parents(*, is_last: bool = True) -> Iterator[None]:
     """Let parents live until the end of the `with` block: groups in it that follow each other share them.
 
-    Unless it `is_last`, another block follows, and a parent for it is started now; `end_spares` ends it.
+    Unless it `is_last`, the parent of the next block starts beside the first of this one; see `end_spares`.
     """
     global _keepers, _needs_spare
     _keepers += 1

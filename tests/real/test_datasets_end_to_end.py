@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support import local_data
 from tests.support.commands import Ran, bench
 from tests.support.cores import two_cores
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.once, two_cores]
+pytestmark = [pytest.mark.exhaustive, two_cores]
 
 VIT = {
     "name": "vit-mini",
@@ -31,7 +32,7 @@ VIT = {
 }
 
 
-BACKENDS = ["pytorch", "ortmodule"]
+BACKENDS = ["pytorch", "ortmodule" if stacks.own() == "ort" else "pytorch_fused"]
 
 
 def run(folder: Path, *overrides: str, backends: list[str] = BACKENDS) -> Ran:
@@ -84,6 +85,7 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert "raise data.workers" in page, "the terminal shows two kinds of warnings at most"
 
 
+@pytest.mark.once
 def test_a_backend_whose_workers_prepare_its_batches(tmp_path: Path) -> None:
     """Images as those of `make claims`: both train the same ones, and each row says who prepared them."""
     made = pytest.importorskip("bench.studies.sweeps.made_images")

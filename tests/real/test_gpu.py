@@ -436,9 +436,7 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "precision", [pytest.param("bf16", marks=pytest.mark.gpu), pytest.param("fp16", marks=pytest.mark.once)]
-)
+@pytest.mark.parametrize("precision", [pytest.param("bf16", marks=pytest.mark.gpu), "fp16"])
 def test_in_16_bits_backends_train_alike_and_have_collectives(
     precision: str, tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

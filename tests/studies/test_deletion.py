@@ -23,6 +23,8 @@ TINY = (
 )
 SHORT = ("launches=1", "rounds=1", "block_seconds=0.05", "preheat_s=0", "wait_s=0")
 
+SLOW = ("flops", "counting", "products", "step_profile", "_source")  # import torch
+
 SIMULATED = "kept or closed"  # two of the tests that run a comparison on pretended groups
 
 ALIKE = ("test_docs", "test_config", "test_naming", "test_overrides", "test_compare_machines")
@@ -75,13 +77,21 @@ def run(copy: Path, *words: str) -> str:
     return done.stdout
 
 
+def modules(copy: Path, *skipped: str) -> list[str]:
+    """The modules of bench that a coordinator may import, without those whose names end in a skipped word."""
+    paths = [path.relative_to(copy).with_suffix("") for path in sorted((copy / "bench").rglob("*.py"))]
+    names = [".".join(path.parts) for path in paths if not {"worker", "inside"} & {*path.parts}]
+    return [name for name in names if not name.endswith(("__main__", "bare_loop", "ranks", *skipped))]
+
+
 @pytest.mark.parametrize("study", find_studies())
-def test_without_a_study_simulated_comparisons_run_and_what_is_its_own_is_refused(
+def test_without_a_study_simulated_comparisons_run_imports_hold_and_what_is_its_own_is_refused(
     study: str, copy: Path, tmp_path: Path
 ) -> None:
     with deleted(dependents(study), copy, tmp_path):
         assert "one workload, several backends" in run(copy, "bench", "--help")
         run(copy, "ruff", "check", "bench", "tests")
+        run(copy, "tests.studies.import_all", *modules(copy, *SLOW))
         words = ("-q", "-p", "no:cacheprovider", "-k", SIMULATED)
         assert " passed" in run(copy, "pytest", *words, "tests/unit/test_comparison.py")
         if settings := load_part(study, "settings"):
@@ -98,11 +108,7 @@ def test_without_any_study_a_comparison_runs_the_core_s_unit_tests_pass_and_the_
         command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
         run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
         assert (tmp_path / "reports" / "speedup.svg").exists()
-        modules = [path.relative_to(copy).with_suffix("") for path in sorted((copy / "bench").rglob("*.py"))]
-        without_torch = [".".join(module.parts) for module in modules if "worker" not in module.parts]
-        skipped = ("__main__", "inside", "bare_loop", "ranks")
-        named = [name for name in without_torch if not name.endswith(skipped) and ".inside." not in name]
-        run(copy, "tests.studies.import_all", *named)
+        run(copy, "tests.studies.import_all", *modules(copy))
         subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)
         left_out = [f"--ignore=tests/unit/{name}.py" for name in ALIKE]
         words = ("-m", "not slow and not gpu and not time", *left_out)

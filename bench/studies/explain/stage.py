@@ -26,8 +26,10 @@ tensors: until in `SETTLED_WARMUPS` profiles in a row no step has taken memory f
 
 SETTLED_WARMUPS = 2
 
-TYPICAL_WARMUPS, PROFILER_SECONDS = 3.5, 0.6
-"""The typical number of these, and what each takes besides its steps: to estimate the time that is left."""
+TYPICAL_WARMUPS, PROFILER_SECONDS, COLD = 2.5, 0.4, 1.5
+"""To estimate the time that is left: the typical number of these, the seconds that each takes besides its
+steps, and how many times as long as a step the slowest one before them takes, which decides on the rounds.
+"""
 
 WHERE = "where the time goes, untimed"  # the beginning of the progress bar's text
 
@@ -63,7 +65,8 @@ class Profiles(Stage):
         return {
             "profile start": pace.start / len(self.shared.sides(self.shared.names)),
             "profile set-up": pace.warm_up(WARMUP_STEPS) + TYPICAL_WARMUPS * a_profile,
-            "profile": backends * a_profile * self._rounds(pace.step) / MOST_ROUNDS,  # as many are expected
+            # as many as MOST_ROUNDS are expected
+            "profile": backends * a_profile * self._rounds(COLD * pace.step) / MOST_ROUNDS,
         }
 
     @keep_parents()

@@ -138,7 +138,6 @@ def _measure_launch(config: Config, comparison: Comparison, launch: int, steps: 
             for _ in range(3):
                 bare.train_block(measure.warmup_steps)
             steps = steps or comparison.shared.timer.steps_of_a_block(BACKEND, timed(launch))
-            harness.pause()
 
         def under_the_harness() -> float:
             answers = harness.request(TimeBlock(steps=steps))
