@@ -32,8 +32,8 @@ def main() -> None:
     imported = time.process_time() - begun
     gc.freeze()
     pages = mapped_pages.find()
-    with socket.socket(fileno=0) as orders, selectors.DefaultSelector() as selector:
-        orders.send(b".")  # `wait_for_imports` reads it
+    with suppress(ConnectionError), socket.socket(fileno=0) as orders, selectors.DefaultSelector() as selector:
+        orders.send(b".")  # for `wait_for_imports`; a coordinator that ends without reading it resets the socket
         selector.register(orders, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():

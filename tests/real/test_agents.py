@@ -147,6 +147,15 @@ def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -
     assert not Path(f"/proc/{parent}").exists()
 
 
+def test_a_parent_whose_coordinator_is_gone_ends_without_a_word(starter: Starter) -> None:
+    with keep_parents():
+        agent = starter.start("exit 0")
+        assert agent.wait() == 0
+        agent._parent.orders.close()  # as when the coordinator itself has been killed
+        assert agent._parent.process.wait(60) == 0
+        assert starter.said(agent) == ""
+
+
 def test_while_a_launch_starts_the_parent_of_the_next_imports_too_and_then_sleeps(starter: Starter) -> None:
     others = set(children(os.getpid()))
 
