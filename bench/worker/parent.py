@@ -32,15 +32,15 @@ def main() -> None:
     imported = time.process_time() - begun
     gc.freeze()
     pages = mapped_pages.find()
-    with suppress(ConnectionError), socket.socket(fileno=0) as orders, selectors.DefaultSelector() as selector:
+    with suppress(ConnectionError), socket.socket(fileno=0) as orders, selectors.DefaultSelector() as watched:
         orders.send(b".")  # for `wait_for_imports`; a coordinator that ends without reading it resets the socket
-        selector.register(orders, selectors.EVENT_READ)
+        watched.register(orders, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select():
+            for key, _ in watched.select():
                 if key.fileobj is not orders:
                     pid, report = key.data
                     tell(report, agent=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-                    selector.unregister(key.fileobj)
+                    watched.unregister(key.fileobj)
                     os.close(report)
                     os.close(key.fd)
                     continue
@@ -55,7 +55,7 @@ def main() -> None:
                 os.close(settings)
                 os.close(log)
                 tell(report, pid=pid)
-                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, report))
+                watched.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, report))
 
 
 def import_for_ranks(architecture: str) -> None:
