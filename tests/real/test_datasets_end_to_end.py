@@ -37,7 +37,7 @@ BACKENDS = ["pytorch", "ortmodule" if stacks.own() == "ort" else "pytorch_fused"
 
 def run(folder: Path, *overrides: str, backends: list[str] = BACKENDS) -> Ran:
     """Run `bench` on a dataset; what it printed, and its rows."""
-    short = ("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.1")
+    short = ("measure=quick", "measure.launches=1", "measure.rounds=2", "measure.block_seconds=0.05")
     words = ("data=hf", f"backend=[{','.join(backends)}]", *short, "measure.parity_steps=3", *overrides)
     cache = {"HF_DATASETS_CACHE": str(folder / "cache")}
     done, rows = bench(folder, "device.world_size=1", *words, variables=cache)

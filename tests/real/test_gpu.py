@@ -274,7 +274,7 @@ def _rate(precision: str) -> float | None:
         synchronize=torch.cuda.synchronize,
         barrier=torch.cuda.synchronize,
     )
-    timed, _ = import_module("bench.studies.limit.products").time_products(training, [])
+    timed, _ = import_module("bench.studies.limit.products").time_products(training, [], seconds=0.25)
     return float(max(one.flops / one.seconds for one in timed))
 
 
@@ -320,7 +320,7 @@ def bench(folder: Path, *overrides: str, status: int = 0) -> tuple[str, pd.DataF
 def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     """Start it; blocks count however busy other processes keep the cores."""
     short = (
-        *("launches=1", "rounds=2", "block_seconds=0.2", "min_steps=2", "block_warmup_s=0.01"),
+        *("launches=1", "rounds=2", "block_seconds=0.05", "min_steps=2", "block_warmup_s=0.01"),
         *("warmup_steps=2", "preheat_s=0.5", "wait_s=0"),
     )
     command = (

@@ -29,7 +29,7 @@ def test_every_backend_trains_and_times_a_gpt_of_one_file(tmp_path: Path) -> Non
         tmp_path,
         *("own_gpt.py:OwnGPT", "+model.config.width=32", "+model.config.layers=2", "seq_len=16"),
         *("device.world_size=1", "measure=quick", "measure.launches=1", "measure.rounds=1"),
-        *("measure.block_seconds=0.1", f"backend=[{','.join(TIMED)}]"),
+        *("measure.block_seconds=0.05", f"backend=[{','.join(TIMED)}]"),
     )
     assert done.returncode == 0, done.stderr
     assert {*rows["backend"]} == {*TIMED}
@@ -73,7 +73,7 @@ def test_the_tutorials_comparisons_run_one_after_the_other(tmp_path: Path) -> No
         done, rows = run(
             tmp_path / folder,
             *("own_gpt.py:OwnGPT", "+model.config.width=32", "+model.config.layers=2", "seq_len=16"),
-            *(*words, f"measure.launches={launches}", "measure.rounds=1", "measure.block_seconds=0.1"),
+            *(*words, f"measure.launches={launches}", "measure.rounds=1", "measure.block_seconds=0.05"),
             *("device.world_size=1", "measure=quick"),
         )
         assert done.returncode == 0, done.stderr

@@ -23,11 +23,14 @@ TINY = (
 )
 SHORT = ("launches=1", "rounds=1", "block_seconds=0.05", "preheat_s=0", "wait_s=0")
 
-SLOW = ("flops", "counting", "products", "step_profile", "_source")  # import torch
+SLOW = ("flops", "counting", "products", "step_profile")  # import torch
 
 SIMULATED = "kept or closed"  # two of the tests that run a comparison on pretended groups
 
-ALIKE = ("test_docs", "test_config", "test_naming", "test_overrides", "test_compare_machines")
+ALIKE = (
+    *("test_docs", "test_config", "test_naming", "test_overrides", "test_compare_machines"),
+    *("test_coverage", "test_steadiness"),
+)
 """Unit tests that are left out without any study: of docs, and of what no study takes part in."""
 
 
@@ -77,9 +80,9 @@ def run(copy: Path, *words: str) -> str:
     return done.stdout
 
 
-def modules(copy: Path, *skipped: str) -> list[str]:
-    """The modules of bench that a coordinator may import, without those whose names end in a skipped word."""
-    paths = [path.relative_to(copy).with_suffix("") for path in sorted((copy / "bench").rglob("*.py"))]
+def modules(copy: Path, folder: str, *skipped: str) -> list[str]:
+    """What a coordinator may import of a folder, without modules whose names end in a skipped word."""
+    paths = [path.relative_to(copy).with_suffix("") for path in sorted((copy / folder).rglob("*.py"))]
     names = [".".join(path.parts) for path in paths if not {"worker", "inside"} & {*path.parts}]
     return [name for name in names if not name.endswith(("__main__", "bare_loop", "ranks", *skipped))]
 
@@ -91,7 +94,8 @@ def test_without_a_study_simulated_comparisons_run_imports_hold_and_what_is_its_
     with deleted(dependents(study), copy, tmp_path):
         assert "one workload, several backends" in run(copy, "bench", "--help")
         run(copy, "ruff", "check", "bench", "tests")
-        run(copy, "tests.studies.import_all", *modules(copy, *SLOW))
+        # What stands below the studies imports none of them, and is imported without any below.
+        run(copy, "tests.studies.import_all", *modules(copy, "bench/studies", *SLOW))
         words = ("-q", "-p", "no:cacheprovider", "-k", SIMULATED)
         assert " passed" in run(copy, "pytest", *words, "tests/unit/test_comparison.py")
         if settings := load_part(study, "settings"):
@@ -108,7 +112,7 @@ def test_without_any_study_a_comparison_runs_the_core_s_unit_tests_pass_and_the_
         command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
         run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
         assert (tmp_path / "reports" / "speedup.svg").exists()
-        run(copy, "tests.studies.import_all", *modules(copy))
+        run(copy, "tests.studies.import_all", *modules(copy, "bench"))
         subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)
         left_out = [f"--ignore=tests/unit/{name}.py" for name in ALIKE]
         words = ("-m", "not slow and not gpu and not time", *left_out)
