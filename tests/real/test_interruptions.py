@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.once, two_cores]
 
 # Enough rounds to be interrupted in the midst of them, however late the signal comes. One rank for each
 # backend: test_failures.py kills one of two.
-PLAN = Plan(backends=("pytorch", "pytorch_again"), launches=1, rounds=8, world_size=1)
+PLAN = Plan(backends=("pytorch", "pytorch_again"), launches=1, rounds=16, world_size=1)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_after_ctrl_c_the_same_command_goes_on_and_nothing_is_lost_or_left(folder: Path) -> None:
-    ended = interrupt(PLAN, folder, "coordinator", "round 2/8", signal.SIGINT)
+    ended = interrupt(PLAN, folder, "coordinator", "round 2/16", signal.SIGINT)
     assert ended.status == 130
     assert rounds_in(ended.before) > 0
     assert resume(PLAN, folder, ended.before) >= PLAN.launches * PLAN.rounds
@@ -46,7 +46,7 @@ def test_a_comparison_that_is_killed_again_and_again_goes_on_where_it_was(folder
     found = [
         # Of the reference, which is started first: without it the run ends at once.
         interrupt(PLAN, folder, "agent", "parity of", signal.SIGKILL, choose=min),
-        interrupt(PLAN, folder, "coordinator", "round 6/8", signal.SIGKILL, again),
+        interrupt(PLAN, folder, "coordinator", "round 6/16", signal.SIGKILL, again),
     ]
     assert [one.status for one in found] == [1, -9]
     rounds = [rounds_in(one.before) for one in found]

@@ -50,7 +50,7 @@ def command(plan: Plan, folder: Path, *more: str) -> list[str]:
         f"hydra.searchpath=[file://{ROOT}/tests/conf]",
         *("device=cpu", f"device.world_size={plan.world_size}", "model=bert-for-tests"),
         *(f"backend=[{','.join(plan.backends)}]", "measure=quick"),
-        *(f"measure.launches={plan.launches}", f"measure.rounds={plan.rounds}", "measure.block_seconds=0.3"),
+        *(f"measure.launches={plan.launches}", f"measure.rounds={plan.rounds}", "measure.block_seconds=0.1"),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),
         *more,
     ]
