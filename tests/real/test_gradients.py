@@ -13,6 +13,7 @@ from bench.errors import LaunchFailed
 from bench.launch.messages import BUFFER, GRADIENT, LAST_GRADIENT, WEIGHT_UPDATE, ExpectedTensor
 from bench.measure.stages.judging import OWN_MULTIPLE, check_tensors, judge_tensors
 from tests.support.configs import a_model, a_spec
+from tests.support.process_group import one_rank
 
 torch = pytest.importorskip("torch")
 
@@ -78,11 +79,10 @@ class Setting:
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     """In a process group of this process alone."""
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    made = Setting(tmp_path_factory.mktemp("gradients"))
-    assert made.write_expected() == ""
-    yield made
-    torch.distributed.destroy_process_group()
+    with one_rank():
+        made = Setting(tmp_path_factory.mktemp("gradients"))
+        assert made.write_expected() == ""
+        yield made
 
 
 def buffers_of(model: Any) -> Tensors:

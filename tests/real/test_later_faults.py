@@ -169,9 +169,9 @@ IN_MAKE_TEST = ("of a large value", "on one rank", "gradient lost from a step on
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_rank() -> Iterator[None]:
-    from tests.support.in_process import one_rank
+    from tests.support.in_process import one_thread
 
-    with one_rank():
+    with one_thread():
         yield
 
 

@@ -100,3 +100,21 @@ def test_all_libraries_are_imported_before_the_first_model_is_made() -> None:
     """Else what transformers imports with it, 180 MiB, would count as memory of plain PyTorch's training."""
     built = run_python("-c", _FIRST_MODEL, check=True)
     assert int(built.stdout) < 40, "a tiny model takes 4 MiB, and 13 on today's stack"
+
+
+ENDED_GROUPS = """
+import torch
+from tests.support.process_group import one_rank
+for _ in range(20):
+    with one_rank():
+        for _ in range(3):
+            tensor = torch.ones(4096)
+            tensor.known_to_python = True
+            torch.distributed.all_reduce(tensor)
+            del tensor
+"""
+
+
+def test_a_group_of_tests_ends_though_its_threads_still_free_tensors() -> None:
+    pytest.importorskip("torch")
+    run_python("-c", ENDED_GROUPS, check=True)

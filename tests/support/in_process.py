@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed
 
 from bench.config.schema import Config
 from bench.errors import LaunchFailed
@@ -21,6 +20,7 @@ from bench.worker.rank.error_words import in_a_line
 from bench.worker.rank.rank import Rank
 from bench.worker.rank.training import Training
 from tests.support.comparisons import RecordingBar, find_nobody
+from tests.support.process_group import one_rank
 
 Plant = Callable[[Any, int], None]
 """Puts a fault into a training; gets the rank."""
@@ -96,13 +96,12 @@ def failures(config: Config, plants: dict[str, Plant]) -> list[tuple[str, int, s
 
 
 @contextmanager
-def one_rank() -> Iterator[None]:
-    """A process group of this process alone."""
+def one_thread() -> Iterator[None]:
+    """A process group of this process alone, which computes with one thread."""
     threads = torch.get_num_threads()
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     torch.set_num_threads(1)
     try:
-        yield
+        with one_rank():
+            yield
     finally:
         torch.set_num_threads(threads)
-        torch.distributed.destroy_process_group()

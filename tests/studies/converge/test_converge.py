@@ -19,6 +19,7 @@ from bench.studies.converge.table import TABLE
 from bench.worker.rank.rank import Rank
 from tests.support import on_any_machine
 from tests.support.configs import a_model, a_spec
+from tests.support.process_group import one_rank
 
 torch = pytest.importorskip("torch")
 
@@ -120,9 +121,8 @@ def losses_of_blocks(rank: Rank, *, evaluated: bool) -> list[float]:
 @pytest.fixture(scope="module")
 def alone() -> Iterator[None]:
     """A process group of this process."""
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
+    with one_rank():
+        yield
 
 
 @pytest.mark.parametrize("engine", ["eager", "ortmodule"])
