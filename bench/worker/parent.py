@@ -33,7 +33,7 @@ def main() -> None:
     gc.freeze()
     pages = mapped_pages.find()
     with suppress(ConnectionError), socket.socket(fileno=0) as orders, selectors.DefaultSelector() as watched:
-        orders.send(b".")  # for `wait_for_imports`; one that ends without reading it resets the socket
+        orders.send(b".")  # for `wait_for_imports`; unread when the coordinator ends, it resets the socket
         watched.register(orders, selectors.EVENT_READ)
         while True:
             for key, _ in watched.select():

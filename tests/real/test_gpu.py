@@ -274,7 +274,7 @@ def _rate(precision: str) -> float | None:
         synchronize=torch.cuda.synchronize,
         barrier=torch.cuda.synchronize,
     )
-    timed, _ = import_module("bench.studies.limit.products").time_products(training, [], seconds=0.25)
+    timed, _ = import_module("bench.studies.limit.products").time_products(training, [])
     return float(max(one.flops / one.seconds for one in timed))
 
 

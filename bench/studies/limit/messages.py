@@ -32,4 +32,3 @@ class TimeProducts(Request[ProductsTimed], frozen=True, tag="time_products"):
 
     answered_by: ClassVar[str] = RANKS
     shapes: list[Shape]
-    seconds: float  # of each shape

@@ -20,28 +20,26 @@ from bench.worker.workload.precision import SIXTEEN_BITS
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
 """Widths of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
 
-Clock = Callable[[], float]
-
-WARM_UP = 0.4  # the part of each shape's seconds before readings count
+WARM_UP, WINDOW = 0.1, 0.15  # seconds of each shape, before and while readings count
 
 READING = 0.01
 """Seconds between two readings of the clock, about, so that waiting for a GPU takes almost none of them."""
 
 
 def time_products(
-    training: Training, shapes: Sequence[Shape], seconds: float, clock: Clock = time.perf_counter
+    training: Training, shapes: Sequence[Shape], clock: Callable[[], float] = time.perf_counter
 ) -> tuple[list[Product], list[str]]:
     """The engine's quickest products of large squares and of every one of `shapes`, and why some are missing.
 
-    Each shape takes `seconds`. Every rank passes the same number of barriers, also after errors.
+    Every rank passes the same number of barriers, also after errors.
     """
-    timer = _Timer(training, seconds, clock)
+    timer = _Timer(training, clock)
     squares = [Shape(batch=1, rows=n, inner=n, columns=n) for n in WIDTHS[training.device.type]]
     products: list[Product] = []
     failed: dict[str, list[str]] = {}  # shapes, by what went wrong
     for shape in dict.fromkeys([*squares, *shapes]):
         # A square that takes longer than the warm-up is left out: smaller ones reach the same rate.
-        wanted, first = shape in shapes or timer.seconds_of(shape) <= timer.warm_up, None
+        wanted, first = shape in shapes or timer.seconds_of(shape) <= WARM_UP, None
         with noting(failed, shape):
             first = timer.prepare(shape) if wanted else None
         training.barrier()
@@ -81,9 +79,7 @@ def prepare_product(engine: TorchEngine, left: torch.Tensor, right: torch.Tensor
 class _Timer:
     """Times one shape after the other and knows the best rate so far."""
 
-    def __init__(self, training: Training, seconds: float, clock: Clock) -> None:
-        self.warm_up = WARM_UP * seconds
-        self._seconds = seconds
+    def __init__(self, training: Training, clock: Callable[[], float]) -> None:
         self._training = training
         self._clock = clock
         self._best: Product | None = None
@@ -114,8 +110,8 @@ class _Timer:
         not even one product fits into the window, as with fp16 on some CPUs, that product counts.
         """
         clock = self._clock
-        begun = clock()
-        end_of_warm_up, end = begun + self.warm_up, begun + self._seconds
+        end_of_warm_up = clock() + WARM_UP
+        end = end_of_warm_up + WINDOW
         seconds = read(1)
         while clock() < end_of_warm_up:
             seconds = min(seconds, read(1))
@@ -139,7 +135,7 @@ class _Timer:
 
         Matrices of this size are multiplied block by block anyway, so that the rate is the same.
         """
-        while self.seconds_of(shape) > self.warm_up:
+        while self.seconds_of(shape) > WARM_UP:
             longest = max(("batch", "rows", "inner", "columns"), key=lambda side: int(getattr(shape, side)))
             if getattr(shape, longest) == 1:
                 break

@@ -19,9 +19,9 @@ def count_flops(rank: Rank) -> FlopsCounted:
         return FlopsCounted(roofline=Roofline(absent=(f"FLOPs of a step: {in_a_line(error)}",)))
 
 
-def time_products(rank: Rank, shapes: list[Shape], seconds: float) -> ProductsTimed:
+def time_products(rank: Rank, shapes: list[Shape]) -> ProductsTimed:
     """Matrix products by this rank's engine, while all ranks multiply; what fails is only absent."""
     from bench.studies.limit import products
 
-    timed, absent = products.time_products(rank.training, shapes, seconds)
+    timed, absent = products.time_products(rank.training, shapes)
     return ProductsTimed(products=timed, absent=absent)

@@ -11,8 +11,6 @@ from bench.measure.stages.stage import Run, Stage
 from bench.studies.limit.found import NAME, Roofline, TimedLibrary
 from bench.studies.limit.messages import CountFlops, ProductsTimed, TimeProducts
 
-SECONDS = 0.25  # of each shape
-
 
 class RooflineFinder(Stage):
     """Asks the reference's group for a step's work, and one per library and precision for its products.
@@ -58,8 +56,7 @@ class RooflineFinder(Stage):
     ) -> None:
         shapes = [product.shape for product in self._known.products]
         with groups.closing_if_it_fails(name, self._lose):
-            seconds = min(SECONDS, self.shared.measure.block_seconds)  # short where blocks are
-            ranks: list[ProductsTimed] = groups[name].request(TimeProducts(shapes=shapes, seconds=seconds))
+            ranks: list[ProductsTimed] = groups[name].request(TimeProducts(shapes=shapes))
             groups[name].pause()
             products = tuple(tuple(rank.products) for rank in ranks)
             timed = TimedLibrary(library=library, stack=stack, precision=precision, ranks=products)

@@ -17,7 +17,6 @@ def _count(group: FakeGroup, request: CountFlops, rank: int) -> FlopsCounted:
 
 
 def _multiply(group: FakeGroup, request: TimeProducts, rank: int) -> ProductsTimed:
-    group.script["multiplied_for"] = request.seconds
     rates = group.script.get("products", (2e6, 1e6, 0.5e6))
     shapes = zip([SQUARE, *request.shapes], rates, strict=False)
     return ProductsTimed(

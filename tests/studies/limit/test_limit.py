@@ -28,15 +28,6 @@ def test_every_row_has_the_rates_of_both_libraries_at_the_workload_s_shapes(tmp_
         assert float(row["limit_flops_per_s"]) == 8e6, "the highest of all"
 
 
-@pytest.mark.parametrize(("block_seconds", "seconds"), [(2.0, 0.25), (0.05, 0.05)])
-def test_a_shape_is_multiplied_no_longer_than_a_block_lasts(
-    tmp_path: Path, block_seconds: float, seconds: float
-) -> None:
-    run = Simulated(tmp_path, block_seconds=block_seconds)
-    asked = {group.script.get("multiplied_for") for group in run.groups}
-    assert asked - {None} == {seconds}
-
-
 @pytest.mark.parametrize("schedule", ["interleaved", "sequential"])
 def test_each_library_is_asked_once_and_of_the_first_that_has_it(tmp_path: Path, schedule: str) -> None:
     run = Simulated(tmp_path, schedule=schedule)
