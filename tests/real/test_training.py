@@ -103,6 +103,7 @@ def test_all_libraries_are_imported_before_the_first_model_is_made() -> None:
 
 
 ENDED_GROUPS = """
+import os
 import torch
 from tests.support.process_group import one_rank
 for _ in range(20):
@@ -112,6 +113,7 @@ for _ in range(20):
             tensor.known_to_python = True
             torch.distributed.all_reduce(tensor)
             del tensor
+os._exit(0)  # as ranks end: Python's own end would tear down a thread that still frees a tensor
 """
 
 
