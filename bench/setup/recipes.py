@@ -52,6 +52,9 @@ MKL_LIBRARY = "lib/libmkl_full_path.so"
 
 MKL_MACHINE = "x86_64"  # the only architecture that MKL exists for, as `platform.machine` names it
 
+INSIDE = Path("bench", "setup", "inside")
+UNITED = INSIDE / "united"
+
 CUDA11 = "cuda11"
 """The folder below an environment that holds ONNX Runtime's CUDA 11.8, apart from torch's CUDA 12.4: their
 wheels have folders of the same names."""
@@ -84,11 +87,11 @@ def ort_stages(checkout: Path, env: Path, choice: Choice) -> tuple[SetupStage, .
                 (python(env), "-m", "bench.setup.inside.ort_extensions", *names),
                 prove(env, "libraries", *libraries),
             ),
-            variables=on_gpus if gpu else (),
+            variables=(united(checkout), *(on_gpus if gpu else ())),
             discards=(f"{extensions}/build", f"{extensions}/*.so"),
             proof=libraries,
-            inputs=(checkout / "bench" / "setup" / "inside" / "ort_extensions.py",),
-            does="compiles ONNX Runtime's extensions of torch, a few minutes",
+            inputs=(checkout / INSIDE / "ort_extensions.py", checkout / UNITED / "sitecustomize.py"),
+            does="compiles ONNX Runtime's extensions of torch, about a minute",
             remedy="it needs a working g++ with C++17",
         ),
         deepspeed_stage(checkout, env, requirements, choice),
@@ -160,7 +163,7 @@ def packages_stage(
 def cuda11_stage(checkout: Path, env: Path) -> SetupStage:
     """Return the stage that brings the CUDA 11.8 that ONNX Runtime's kernels are linked with."""
     requirements = checkout / "requirements" / "cuda11.txt"
-    source = checkout / "bench" / "setup" / "inside" / "ort_cuda_libraries.py"
+    source = checkout / INSIDE / "ort_cuda_libraries.py"
     # ONNX Runtime imports it before its native library. Removed first: it may be a link into uv's cache.
     preload = (
         'cd "$0"/lib/python*/site-packages/onnxruntime/capi && rm -f _ld_preload.py && cp "$1" _ld_preload.py'
@@ -184,7 +187,7 @@ def cuda11_stage(checkout: Path, env: Path) -> SetupStage:
 def compiler_stage(checkout: Path, env: Path) -> SetupStage:
     """Return the stage that assembles a CUDA compiler out of wheels, which fits the environment's torch."""
     requirements = checkout / "requirements" / "nvcc.txt"
-    source = checkout / "bench" / "setup" / "inside" / "cuda_compiler.py"
+    source = checkout / INSIDE / "cuda_compiler.py"
     return SetupStage(
         name="compiler",
         commands=(
@@ -218,17 +221,24 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
             NO_CUDA_IN_DEEPSPEED,
             ("DS_BUILD_SHM_COMM", "1"),
             ("DS_BUILD_CPU_ADAM", str(int(choice.cpu_adam))),
-            ("DS_ENABLE_NINJA", "1"),  # a source on each core
+            united(checkout),
+            ("DIST_EXTRA_CONFIG", str(checkout / UNITED / "distutils.cfg")),  # an extension on each core
             # Nothing here is for CUDA. Without it DeepSpeed asks any nvcc that is on PATH, and fails with it.
             ("TORCH_CUDA_ARCH_LIST", "8.0"),
             ("UV_CONSTRAINT", str(requirements.relative_to(checkout))),
         ),
         proof=libraries,
+        inputs=(checkout / UNITED / "sitecustomize.py", checkout / UNITED / "distutils.cfg"),
         does="g++ compiles DeepSpeed's communication of CPU ranks"
         + " and its Adam for CPUs" * choice.cpu_adam
         + ", about a minute",
         remedy="it needs a working g++ with OpenMP",
     )
+
+
+def united(checkout: Path) -> tuple[str, str]:
+    """Return the variable with which the sources of an extension are compiled as one."""
+    return "PYTHONPATH", str(checkout / UNITED)
 
 
 def blas_stages(checkout: Path, env: Path, machine: str = platform.machine()) -> tuple[SetupStage, ...]:
