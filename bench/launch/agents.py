@@ -21,6 +21,9 @@ from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 OF_ONE_GROUP: tuple[str, ...] = (SOCKET_VARIABLE, TOKEN_VARIABLE, "TMPDIR")
 """Variables that no import reads; groups that differ in any other share no parent."""
 
+CORES = os.sched_getaffinity(0)
+"""All that this process may use at its start, before it leaves cores to the ranks: imports run on any of them."""
+
 MOST_IDLE = 4  # parents without a running agent that `keep_parents` keeps: each has 400 MiB
 
 _parents: dict[object, "_Parent"] = {}
@@ -53,6 +56,8 @@ class _Parent:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
             )
+        with suppress(ProcessLookupError):  # it has ended, which is seen when it is given an order
+            os.sched_setaffinity(self.process.pid, CORES)
 
     def end(self) -> None:
         """End the parent, and with it all that it has forked."""

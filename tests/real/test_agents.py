@@ -76,6 +76,7 @@ def test_each_has_variables_cores_and_a_log_of_its_own(starter: Starter) -> None
         os.sched_setaffinity(0, allowed)
     assert parent_of(red.pid) == parent_of(same.pid) != os.getpid()
     assert parent_of(blue.pid) not in (parent_of(red.pid), os.getpid()), "an import may have read its colour"
+    assert os.sched_getaffinity(parent_of(blue.pid)) == allowed, "it imports where nothing is measured yet"
     end.touch()
     assert red.wait() == blue.wait() == 0
     assert starter.said(red) == f"colour=red, length=100000100000100000, {cores(allowed)}\n"

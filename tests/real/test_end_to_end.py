@@ -12,6 +12,7 @@ from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from bench.study import find_studies
 from tests.support.commands import Ran, bench
+from tests.support.configs import TINY_MODEL
 from tests.support.cores import two_cores
 
 transformers = pytest.importorskip("transformers")
@@ -41,7 +42,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]
     folder = tmp_path_factory.mktemp("three")
     done, rows = run(
         folder,
-        "model=bert-for-tests",
+        *TINY_MODEL,
         "measure.rounds=3",
         "grad_accum=2",
         # Whatever the user's shell says, ORTModule may not fall back to PyTorch, nor take more threads.

@@ -31,6 +31,7 @@ from bench.results.side_files import DESCRIBED
 from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support import pretended_gpu
+from tests.support.configs import TINY_MODEL
 from tests.support.pretended_gpu.nvml import PretendedNvml
 
 GIB = 2**30
@@ -326,7 +327,7 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     command = (
         *(sys.executable, "-m", "tests.support.on_any_machine"),
         *(["--forked"] if pretended_gpu.COUNT in os.environ else []),
-        *("bench", f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests"),
+        *("bench", *TINY_MODEL),
         *("device=cuda", "device.world_size=1", "device.threads=1", *(f"measure.{each}" for each in short)),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports", *overrides),
     )

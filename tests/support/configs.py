@@ -21,6 +21,9 @@ BACKENDS = {
 }
 
 
+TINY_MODEL = ("model=bert-tiny", "model.size=mini", "seq_len=32", "micro_batch=4")
+"""Overrides of a shipped model that takes milliseconds a step; a model of the tests would be tried first."""
+
 SMALL = 108_864
 """Parameters of `a_model()`."""
 

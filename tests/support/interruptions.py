@@ -14,6 +14,7 @@ import pandas as pd
 from bench.results.columns import COLUMNS
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import cells_of
+from tests.support.configs import TINY_MODEL
 from tests.support.processes import alive, children, descendants, gone
 
 PARENT = "bench.worker.parent"  # what forks agents, and they their ranks
@@ -47,8 +48,7 @@ def command(plan: Plan, folder: Path, *more: str) -> list[str]:
     """The comparison of a tiny model."""
     return [
         *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
-        f"hydra.searchpath=[file://{ROOT}/tests/conf]",
-        *("device=cpu", f"device.world_size={plan.world_size}", "model=bert-for-tests"),
+        *("device=cpu", f"device.world_size={plan.world_size}", *TINY_MODEL),
         *(f"backend=[{','.join(plan.backends)}]", "measure=quick"),
         *(f"measure.launches={plan.launches}", f"measure.rounds={plan.rounds}", "measure.block_seconds=0.1"),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports"),

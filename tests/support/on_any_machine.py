@@ -1,10 +1,11 @@
-"""Tests of function on a busy machine: blocks count however much of the cores others take.
+"""Tests of function on a busy machine: blocks count however much of the cores others take, and at once.
 
     python -m tests.support.on_any_machine bench device=cpu …
 
 runs a program of the harness like `python -m`, in a process in which the limit on other processes' share
-of the cores is lifted. What they took is still in the rows; only the verdict `invalid` is not passed on it.
-What a comparison must do about such blocks is tested without any load, in tests/unit.
+of the cores is lifted, and nothing waits for them to leave. What they took is still in the rows; only the
+verdict `invalid` is not passed on it. What a comparison must do about such blocks is tested without any load,
+in tests/unit.
 
     python -m tests.support.on_any_machine --forked bench device=cpu …
 
@@ -20,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from bench.launch import agents
+from bench.measure.groups.busy_cores import QuietCores
 from bench.results import validity
 from tests.support import pretended_gpu
 
@@ -29,6 +31,7 @@ def accepted() -> Iterator[None]:
     """Let blocks count in this process however busy other processes keep the cores."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(validity, "FOREIGN_SHARE", math.inf)
+        patched.setattr(QuietCores, "wait", lambda *_: None)
         yield
 
 

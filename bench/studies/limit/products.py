@@ -18,9 +18,10 @@ from bench.worker.rank.training import Training
 from bench.worker.workload.precision import SIXTEEN_BITS
 
 WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
-"""Widths of the square matrices that are multiplied; a cold GPU's clock rises meanwhile."""
+"""Widths of the square matrices that are multiplied."""
 
-WARM_UP, WINDOW = 0.1, 0.15  # seconds of each shape, before and while readings count
+SECONDS = {"cpu": (0.05, 0.1), "cuda": (0.1, 0.15)}
+"""Of each shape, before and while readings count; a cold GPU's clock rises meanwhile."""
 
 READING = 0.01
 """Seconds between two readings of the clock, about, so that waiting for a GPU takes almost none of them."""
@@ -39,7 +40,7 @@ def time_products(
     failed: dict[str, list[str]] = {}  # shapes, by what went wrong
     for shape in dict.fromkeys([*squares, *shapes]):
         # A square that takes longer than the warm-up is left out: smaller ones reach the same rate.
-        wanted, first = shape in shapes or timer.seconds_of(shape) <= WARM_UP, None
+        wanted, first = shape in shapes or timer.seconds_of(shape) <= timer.warm_up, None
         with noting(failed, shape):
             first = timer.prepare(shape) if wanted else None
         training.barrier()
@@ -82,6 +83,7 @@ class _Timer:
     def __init__(self, training: Training, clock: Callable[[], float]) -> None:
         self._training = training
         self._clock = clock
+        self.warm_up, self._window = SECONDS[training.device.type]
         self._best: Product | None = None
 
     def prepare(self, shape: Shape) -> tuple[Shape, Callable[[int], float]]:
@@ -110,8 +112,8 @@ class _Timer:
         not even one product fits into the window, as with fp16 on some CPUs, that product counts.
         """
         clock = self._clock
-        end_of_warm_up = clock() + WARM_UP
-        end = end_of_warm_up + WINDOW
+        end_of_warm_up = clock() + self.warm_up
+        end = end_of_warm_up + self._window
         seconds = read(1)
         while clock() < end_of_warm_up:
             seconds = min(seconds, read(1))
@@ -135,7 +137,7 @@ class _Timer:
 
         Matrices of this size are multiplied block by block anyway, so that the rate is the same.
         """
-        while self.seconds_of(shape) > WARM_UP:
+        while self.seconds_of(shape) > self.warm_up:
             longest = max(("batch", "rows", "inner", "columns"), key=lambda side: int(getattr(shape, side)))
             if getattr(shape, longest) == 1:
                 break

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.setup.checkout import ROOT
+from tests.support.configs import TINY_MODEL
 from tests.support.cores import two_cores
 from tests.support.python import run_python
 
@@ -17,7 +17,7 @@ from tests.support.python import run_python
 def test_the_overhead_is_really_measured(tmp_path: Path) -> None:
     done = run_python(
         *("-m", "bench.studies.selfcheck.overhead", f"--out={tmp_path}/blocks.csv"),
-        *(f"hydra.searchpath=[file://{ROOT}/tests/conf]", "model=bert-for-tests", "device=cpu"),
+        *(*TINY_MODEL, "device=cpu"),
         *("measure.launches=1", "measure.rounds=3", "measure.block_seconds=0.3", "measure.wait_s=0"),
         f"results_dir={tmp_path}/results",
     )

@@ -464,8 +464,8 @@ def change(module: Any) -> None:
 
 
 def multiply_smaller(module: ModuleType) -> None:
-    """Squares that are useful on a GPU take a CPU minutes."""
-    module.WIDTHS["cuda"] = module.WIDTHS["cpu"]
+    """Squares that are useful on a GPU take a CPU minutes, and how fast it multiplies says nothing."""
+    module.WIDTHS["cuda"], module.SECONDS["cuda"] = module.WIDTHS["cpu"], (0.01, 0.02)
 
 
 PATCHES = {"torch": change, "bench.studies.limit.products": multiply_smaller}
