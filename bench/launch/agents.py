@@ -22,7 +22,7 @@ OF_ONE_GROUP: tuple[str, ...] = (SOCKET_VARIABLE, TOKEN_VARIABLE, "TMPDIR")
 """Variables that no import reads; groups that differ in any other share no parent."""
 
 CORES = os.sched_getaffinity(0)
-"""All that this process may use at its start, before it leaves cores to the ranks: imports run on any of them."""
+"""All that this process may use at its start, before it leaves some to the ranks: imports run on any."""
 
 MOST_IDLE = 4  # parents without a running agent that `keep_parents` keeps: each has 400 MiB
 
