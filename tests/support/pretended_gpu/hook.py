@@ -14,6 +14,7 @@ from tests.support.pretended_gpu.nvml import PretendedNvml
 PATCHES = {
     "torch": "cuda",
     "bench.studies.limit.products": "cuda",
+    "bench.studies.explain.stage": "coordinator",
     "onnxruntime": "ort",
     "onnxruntime.training.ortmodule._utils": "ort",
     "onnxruntime.training.ortmodule.torch_cpp_extensions": "ort",
