@@ -1,7 +1,14 @@
-"""`python -m tests.studies.import_all MODULE …`: import these."""
+"""`python -m tests.studies.import_all MODULE … [-- WORD …]`: import these, after pytest has run with the words."""
 
 import sys
 from importlib import import_module
+from itertools import takewhile
 
-for name in sys.argv[1:]:
+import pytest
+
+modules = [*takewhile(lambda word: word != "--", sys.argv[1:])]
+words = sys.argv[len(modules) + 2 :]
+status = pytest.main(words) if words else 0
+for name in modules:
     import_module(name)
+sys.exit(status)

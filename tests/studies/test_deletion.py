@@ -95,9 +95,9 @@ def test_without_a_study_simulated_comparisons_run_imports_hold_and_what_is_its_
         assert "one workload, several backends" in run(copy, "bench", "--help")
         run(copy, "ruff", "check", "bench", "tests")
         # What stands below the studies imports none of them, and is imported without any below.
-        run(copy, "tests.studies.import_all", *modules(copy, "bench/studies", *SLOW))
-        words = ("-q", "-p", "no:cacheprovider", "-k", SIMULATED)
-        assert " passed" in run(copy, "pytest", *words, "tests/unit/test_comparison.py")
+        imported = modules(copy, "bench/studies", *SLOW)
+        words = ("-q", "-p", "no:cacheprovider", "-k", SIMULATED, "tests/unit/test_comparison.py")
+        assert " passed" in run(copy, "tests.studies.import_all", *imported, "--", *words)
         if settings := load_part(study, "settings"):
             key = next(field.name for field in dataclasses.fields(settings.Settings))
             refused = run_python("-m", "bench", f"measure.{key}=null", cwd=copy)
