@@ -1,4 +1,4 @@
-"""`python -m tests.studies.import_all MODULE … [-- WORD …]`: import these, after pytest has run with the words."""
+"""`python -m tests.studies.import_all MODULE … [-- WORD …]`: let pytest run with the words, then import these."""
 
 import sys
 from importlib import import_module
