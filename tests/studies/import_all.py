@@ -1,4 +1,4 @@
-"""`python -m tests.studies.import_all MODULE … [-- WORD …]`: let pytest run with the words, then import these."""
+"""`python -m tests.studies.import_all MODULE … [-- WORD …]`: pytest, then all imports."""
 
 import sys
 from importlib import import_module
