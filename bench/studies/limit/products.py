@@ -21,7 +21,7 @@ WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
 """Widths of the square matrices that are multiplied."""
 
 SECONDS = {"cpu": (0.05, 0.1), "cuda": (0.1, 0.15)}
-"""Of each shape, before and while readings count; a cold GPU's clock rises meanwhile."""
+"""How long each shape is multiplied before readings count, in which a cold GPU's clock rises, and after."""
 
 READING = 0.01
 """Seconds between two readings of the clock, about, so that waiting for a GPU takes almost none of them."""
