@@ -56,7 +56,7 @@ class _Parent:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
             )
-        with suppress(ProcessLookupError):  # it has ended, which is seen when it is given an order
+        with suppress(OSError):  # it has ended, as its first order will show, or stays on our cores
             os.sched_setaffinity(self.process.pid, CORES)
 
     def end(self) -> None:

@@ -21,7 +21,6 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pandas as pd
-import psutil
 import pytest
 
 from bench.machine.gpus import visible_gpus
@@ -32,6 +31,7 @@ from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support import pretended_gpu
 from tests.support.configs import TINY_MODEL
+from tests.support.interruptions import of_kind
 from tests.support.pretended_gpu.nvml import PretendedNvml
 
 GIB = 2**30
@@ -497,16 +497,15 @@ SIX_ROUNDS = ("backend=[pytorch,pytorch_best]", "measure.rounds=6", "measure=qui
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-def test_a_rank_that_dies_while_others_wait_costs_its_backend_alone(
-    tmp_path: Path, is_pretended: bool
-) -> None:
-    if not is_pretended:
-        pytest.skip("ranks are told apart by the order in which they are forked")
+def test_a_rank_that_dies_while_others_wait_costs_its_backend_alone(tmp_path: Path) -> None:
     comparison = start(tmp_path, *SIX_ROUNDS)
     until("round 2/6", comparison)
-    processes = psutil.Process(comparison.pid).children(recursive=True)
-    ranks = [one for one in processes if not one.children() and one.memory_info().rss > 3e8]
-    max(ranks, key=lambda rank: rank.create_time()).kill()  # of the second backend
+    (rank,) = (
+        rank
+        for rank in of_kind("rank", comparison.pid)
+        if Path(f"/proc/{rank}/fd/1").readlink().parent.name == "pytorch_best"  # the log
+    )
+    os.kill(rank, signal.SIGKILL)
     printed, _ = comparison.communicate()
     assert comparison.returncode == 1, printed
     rows = rows_in(tmp_path)

@@ -21,7 +21,8 @@ WIDTHS = {"cpu": (512, 1024, 2048), "cuda": (4096, 8192, 16384)}
 """Widths of the square matrices that are multiplied."""
 
 SECONDS = {"cpu": (0.05, 0.1), "cuda": (0.1, 0.15)}
-"""How long each shape is multiplied before readings count, in which a cold GPU's clock rises, and after."""
+"""How long each shape is multiplied before readings count, in which a cold GPU's clock rises, and while. On
+a CPU (Intel, family 6, model 167) 0.1 s more found a best rate 0.8 % higher, less than its spread of 4 %."""
 
 READING = 0.01
 """Seconds between two readings of the clock, about, so that waiting for a GPU takes almost none of them."""
