@@ -19,11 +19,9 @@ STATUSES = (
 LONGEST_MESSAGE = 300  # characters of a launch's message; what is longer lies in its details
 
 
-def did_you_mean(
-    word: str, names: Iterable[str], *, otherwise: str, prefix: str = "", likeness: float = 0.6
-) -> str:
+def did_you_mean(word: str, names: Iterable[str], *, otherwise: str, prefix: str = "") -> str:
     """Return `did you mean NAME?` of the name nearest by `difflib`'s ratio, or else the other remedy."""
-    close = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
+    close = difflib.get_close_matches(word, list(names), n=1)
     return f"did you mean {prefix}{close[0]}?" if close else otherwise
 
 

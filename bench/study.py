@@ -15,7 +15,7 @@ A folder `bench/studies/NAME` is a study. It may have these modules, and whateve
 | `section.py` | what is said of a `ReportedComparison`: `make_notes`, `make_blocks`, `make_facts` (page), |
 | | `make_answer`, `make_closing` (end of `make bench`), or some; a note is a backend and words |
 | `warnings.py` | `find_warnings` of rows: kind, what was seen, and the remedy |
-| `chart.py` | `make_chart` of what it `can_show`; `CAPTION` |
+| `chart.py` | `make_chart` of what it `can_show`; `NAME` of its file, `CAPTION` |
 | `figures.py` | `planned_figures`: pictures of a machine's page, of the families of its comparisons |
 | `commands.py` | `COMMANDS` of `python -m bench.report`: of `content.study_commands.StudyCommand` |
 | `pages.py` | `PAGE`: a `bench.report.content.study_pages.StudyPage`, which is made of many comparisons |
@@ -51,7 +51,6 @@ class Study:
     file_word: str = ""  # in the name of its results files, which then replace no others
     # what it adds to a comparison that did not ask for it, in words, and the configuration that then does
     adds: tuple[str, Callable[[Any], Any]] | None = None
-    figure: str = ""  # the name of its chart, if it has one
 
 
 @cache
@@ -94,9 +93,3 @@ def block_steps(config: Any) -> int | None:
 def load_plugin(module: str) -> ModuleType:
     """A module of `bench/plugins/`, which nothing else may import."""
     return import_module(f"bench.plugins.{module}")
-
-
-def find_charts() -> dict[str, ModuleType]:
-    """The module `chart.py` of each study that draws a figure, by the figure's name."""
-    drawn = {study.figure: name for name, study in find_studies().items() if study.figure}
-    return {figure: import_module(f"bench.studies.{name}.chart") for figure, name in drawn.items()}

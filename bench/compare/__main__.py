@@ -37,7 +37,7 @@ from bench.compare.sources import (
 )
 from bench.compare.tables import render_markdown, render_terminal
 from bench.errors import UserError
-from bench.report.words.formatting import plural
+from bench.report.words.formatting import as_sentence, plural
 from bench.statistics.table_values import distinct_text
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2
@@ -125,8 +125,7 @@ class ComparedSources:
         if worse:
             more = f" and {len(worse) - MOST_SHOWN} more" if len(worse) > MOST_SHOWN else ""
             said.insert(0, f"worse beyond the tolerance: {', '.join(worse[:MOST_SHOWN])}{more}")
-        sentence = "; ".join(said or ["nothing was compared"])
-        return f"{sentence[0].upper()}{sentence[1:]}."
+        return as_sentence("; ".join(said or ["nothing was compared"]))
 
 
 def main(arguments: list[str] | None = None) -> int:

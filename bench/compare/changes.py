@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -60,15 +60,12 @@ def _change(
     hosts: HostSpread | None,
 ) -> BackendChange:
     before, after = (side.get(name) for side in sides)
+    change = BackendChange(backend=name, base=_throughput(before), new=_throughput(after))
     ran, runs = (side is not None and side.status == "ok" for side in (before, after))
     if not (before and after and ran and runs) or changed_choices(base, new, name):
-        return BackendChange(
-            backend=name,
-            base=_throughput(before),
-            new=_throughput(after),
-            # it failed now, or was not measured, which of another host means nothing
-            regressions=("status",) if ran and not runs and not (hosts and after is None) else (),
-        )
+        # it failed now, or was not measured, which of another host means nothing
+        has_failed = ran and not runs and not (hosts and after is None)
+        return replace(change, regressions=("status",) if has_failed else ())
     across_runs = partial(speedup_across_runs, stopped_by_width=stopped_by_width(base, new))
     blocks = [blocks_of(rows, name) for rows in (base, new)]
     ratio = across_runs(*(side.log_throughput() for side in blocks))
@@ -90,10 +87,8 @@ def _change(
         "speedup": _has_fallen(speedup_change, tolerances["speedup"]),
         "memory": not hosts and _has_risen(memory_change, tolerances["memory"]),
     }
-    return BackendChange(
-        backend=name,
-        base=_throughput(before),
-        new=_throughput(after),
+    return replace(
+        change,
         ratio=ratio,
         speedup_change=speedup_change,
         memory_change=memory_change,

@@ -15,9 +15,8 @@ from bench.report.words.formatting import MISSING, one_line, ratio
 def _verdict(change: BackendChange) -> blocks.Text:
     """The verdict; each metric that became worse stands on a separate line where there is room."""
     worse = f"REGRESSION: {', '.join(change.regressions)}" if change.regressions else ""
-    first, *others = list(filter(None, [change.verdict, *worse.replace(", ", ",\n").split("\n")])) or [
-        MISSING
-    ]
+    lines = [change.verdict, *worse.replace(", ", ",\n").split("\n")]
+    first, *others = [*filter(None, lines)] or [MISSING]
     return [first, *map(Small, others)]
 
 

@@ -61,7 +61,7 @@ def register() -> None:
         "block_seconds": lambda device, on_cpu, on_cuda=2: on_cuda if device == "cuda" else on_cpu,
         "at_most": lambda value, size, most: min(value, most) if value and size == "mini" else value,
         "parity_tolerance": lambda precision: LOSS_TOLERANCE.get(precision, 1e-4),
-        "warmup_steps": lambda device: 10 if device == "cuda" else 3,
+        "warmup_steps": lambda device: 10 if device == "cuda" else 2,
         "machine": name_folder,
         "timeout_s": lambda device: 3600 if device == "cuda" else 900,
         "preheat_s": lambda device: 10.0 if device == "cuda" else 0.0,

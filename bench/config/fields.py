@@ -19,7 +19,7 @@ def one_of(*choices: str, default: Any = dataclasses.MISSING, unnamed: str = "")
             known = ", ".join(name for name in choices if name != unnamed)
             raise UserError(f"{key}={value} is not known", f"choose one of: {known}")
 
-    return _field(default, check)
+    return dataclasses.field(default=default, metadata={"check": check})
 
 
 def at_least(
@@ -46,15 +46,11 @@ def _number(words: str, is_allowed: Callable[[float], bool], default: Any, most:
         if value > most:
             raise UserError(f"{key} must be at most {_format(most)}, not {_format(value)}: {why}.")
 
-    return _field(default, check)
+    return dataclasses.field(default=default, metadata={"check": check})
 
 
 def _format(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
-
-
-def _field(default: Any, check: Callable[[str, Any], None]) -> Any:
-    return dataclasses.field(default=default, metadata={"check": check})
 
 
 def check_fields(settings: Any, prefix: str) -> None:

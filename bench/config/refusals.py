@@ -67,18 +67,10 @@ def explain(error: BaseException) -> str:
     message = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, yaml.YAMLError):
         return f"A configuration file is not valid YAML: {message}; correct it there."
-    for pattern, sentence in _SENTENCES.items():
-        if match := re.match(pattern, message):
-            return sentence.format(*match.groups())
+    if sweep := re.match("(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", message):
+        lists = "write key=[a,b] for a list, or 'key=\"a,b\"' for a text"
+        return f"{sweep[1]} is a sweep; add --multirun, or {lists}."
     return f"{message}."
-
-
-_SENTENCES = {
-    r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'": (
-        "{0} is a sweep; add --multirun, or write key=[a,b] for a list, or 'key=\"a,b\"' for a text."
-    )
-}
-"""How Hydra's message begins (a pattern), and the sentence that replaces it."""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

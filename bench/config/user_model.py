@@ -140,20 +140,19 @@ def read_config(pretrained: str | None) -> dict[str, Any] | None:
     if pretrained is None:
         return None
     file = Path(pretrained) / "config.json"
-    is_folder = file.parent.is_dir()
-    # What no hub id (`owner/name` or `name`) looks like can only be a folder.
-    is_path = re.match("[./~]", pretrained) or re.search("/$|/.*/", pretrained)
-    if not is_folder and (is_path or file.parent.exists()):
+    if not file.parent.is_dir():
+        # What no hub id (`owner/name` or `name`) looks like can only be a folder.
+        is_path = re.match("[./~]", pretrained) or re.search("/$|/.*/", pretrained)
+        if not (is_path or file.parent.exists()):
+            return None
         raise UserError(
             f"model.pretrained={pretrained} is not a folder",
             "give one with config.json and model.safetensors in it, or the id of a model on the hub",
         )
-    if is_folder and not file.is_file():
+    if not file.is_file():
         raise UserError(
             f"model.pretrained={pretrained} has no config.json", "give a folder that save_pretrained wrote"
         )
-    if not is_folder:
-        return None
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -7,8 +7,10 @@ next launch begins with another address layout and another allocator.
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,7 +124,8 @@ class Agent:
     """Torch elastic's agent of one group; has the needed methods of `subprocess.Popen`.
 
     Starts on construction, or raises OSError. Of ranks that are forked in place of torchrun's program there
-    is a `spec`, and the `architecture` of their model in transformers' words.
+    is a `spec`, and the `architecture` of their model in transformers' words. With a `module` its `main` runs
+    in place of torchrun's.
     """
 
     def __init__(
@@ -133,18 +136,20 @@ class Agent:
         variables: Mapping[str, str],
         log: BinaryIO,
         spec: Path | None = None,
-        architecture: str = "",
+        architecture: str | None = None,
+        module: str = "",
     ) -> None:
         self.returncode: int | None = None  # below 0 the signal that killed it; None while it runs
         self.exits: dict[int, int] = {}  # by rank, the exit statuses of those that failed by themselves
         self._pid = 0
         self._unread = b""
-        self._parent = _find_parent(interpreter, variables, architecture if spec else None, log)
+        self._parent = _find_parent(interpreter, variables, architecture, log)
         order = {
             "arguments": list(arguments),
             "variables": dict(variables),
             "cores": sorted(os.sched_getaffinity(0)),
             "spec": spec and str(spec),
+            "module": module,
         }
         report, its_end = os.pipe()
         self._report = os.fdopen(report, "rb", buffering=0)
@@ -205,3 +210,26 @@ class Agent:
                 _parents[key] = _parents.pop(key)
             _end_idle(MOST_IDLE if _keepers else 0)
         return True
+
+
+def run_module(
+    module: str, arguments: Sequence[str], *, variables: Mapping[str, str], architecture: str, log: BinaryIO
+) -> int:
+    """Run a module's `main` where ranks begin, with all they import; its exit status.
+
+    The first launch after it takes the parent over, if its ranks have the same variables and architecture.
+    """
+    with keep_parents():
+        agent = Agent(
+            sys.executable, arguments, variables=variables, log=log, architecture=architecture, module=module
+        )
+        try:
+            status = agent.wait()
+        except BaseException:
+            agent.send_signal(signal.SIGKILL)
+            raise
+        if _keepers == 1:
+            end_spares()
+            _spares.update(_parents)
+            _parents.clear()
+    return status

@@ -33,11 +33,9 @@ So a machine that has gone is noticed after 30 seconds."""
 LENGTH = struct.Struct(">I")  # before each message: its bytes
 LONGEST_MESSAGE = 64 << 20  # bytes; the harness sends no longer message
 
-Message = dict[str, Any]  # a message of the handshake
-
 T = TypeVar("T")
 
-_MESSAGES: "msgspec.msgpack.Decoder[Message]" = msgspec.msgpack.Decoder(Message)
+_HANDSHAKE: "msgspec.msgpack.Decoder[dict[str, Any]]" = msgspec.msgpack.Decoder(dict[str, Any])
 
 
 class Closed(Exception):
@@ -179,10 +177,10 @@ def dial(address: str, seconds: float | None = None) -> Channel:
 
 def introduce(channel: Channel, secret: str, greeting: object) -> None:
     """Prove to each other that both know the secret, which is never sent; then say who we are."""
-    theirs = str(channel.receive(_MESSAGES)["challenge"])
+    theirs = str(channel.receive(_HANDSHAKE)["challenge"])
     ours = secrets.token_hex(32)
     channel.send({"challenge": ours, "proof": _proof(secret, "caller", theirs, ours)})
-    answer = channel.receive(_MESSAGES)
+    answer = channel.receive(_HANDSHAKE)
     if not hmac.compare_digest(str(answer.get("proof")), _proof(secret, "listener", theirs, ours)):
         raise Refused
     channel.send(greeting)
@@ -192,7 +190,7 @@ def _admit(channel: Channel, secret: str) -> None:
     """The other side of `introduce`, up to the greeting."""
     ours = secrets.token_hex(32)
     channel.send({"challenge": ours})
-    caller = channel.receive(_MESSAGES)
+    caller = channel.receive(_HANDSHAKE)
     theirs = str(caller["challenge"])
     if not hmac.compare_digest(str(caller["proof"]), _proof(secret, "caller", ours, theirs)):
         channel.send({"proof": None})

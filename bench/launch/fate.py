@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from bench.errors import LaunchFailed
 
 VMSTAT = Path("/proc/vmstat")
@@ -124,12 +122,3 @@ def _oom_kills(path: Path) -> int:
     return next(
         int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith("oom_kill ")
     )
-
-
-def states(pids: Mapping[int, int]) -> str:
-    """What the ranks of this mapping to process ids do: `rank 0: sleeping, rank 1: stopped`."""
-    found: dict[int, str] = {}
-    for rank, pid in sorted(pids.items()):
-        with suppress(psutil.NoSuchProcess):
-            found[rank] = psutil.Process(pid).status()
-    return ", ".join(f"rank {rank}: {found.get(rank, 'ended')}" for rank in sorted(pids))

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def _this_node_alone(world_size: int) -> Nodes:
     )
 
 
-class Group:
+class Group(AbstractContextManager["Group"]):
     """Starts on construction; `connect` waits for its ranks; `close` leaves no process behind.
 
     All that is asked of it may take `timeout_s` seconds together.
@@ -92,9 +92,6 @@ class Group:
                 undo.callback(node_ranks.close)
                 self.nodes_ranks.append(node_ranks)
             self._undo = undo.pop_all()
-
-    def __enter__(self) -> "Group":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from bench.config import user_model
+from bench.config.model import Model
 from bench.errors import UserError
 from bench.launch import fate
 from bench.launch.agents import Agent
@@ -100,7 +103,7 @@ class LocalRanks:
                     variables={**variables, "TMPDIR": str(self.scratch.path)},
                     log=log,
                     spec=folder / "spec.json",
-                    architecture=spec.model.architecture or _saved_architecture(spec.model.pretrained),
+                    architecture=architecture_of(spec.model),
                 )
             undo.pop_all()
 
@@ -135,8 +138,12 @@ class LocalRanks:
         )
 
     def states(self) -> str:
-        """Return what each rank does at this moment, in words."""
-        return fate.states(self.pids)
+        """Return what each rank does at this moment: `rank 0: sleeping, rank 1: stopped`."""
+        found = dict.fromkeys(sorted(self.pids), "ended")
+        for rank, pid in self.pids.items():
+            with suppress(psutil.NoSuchProcess):
+                found[rank] = psutil.Process(pid).status()
+        return ", ".join(f"rank {rank}: {state}" for rank, state in found.items())
 
     def log_tail(self) -> str:
         """Return the end of the log."""
@@ -162,8 +169,10 @@ class LocalRanks:
         self.scratch.remove()
 
 
-def _saved_architecture(pretrained: str | None) -> str:
-    """The architecture in a folder's config.json; empty for a hub id, which only ranks resolve."""
+def architecture_of(model: Model) -> str:
+    """In transformers' words; empty for a hub id, which only ranks resolve."""
+    if model.architecture:
+        return model.architecture
     with suppress(UserError):  # a rank says what is wrong with it
-        return str((user_model.read_config(pretrained) or {}).get("model_type", ""))
+        return str((user_model.read_config(model.pretrained) or {}).get("model_type", ""))
     return ""

@@ -8,7 +8,7 @@ import functools
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,7 @@ NOT_RECORDED = "family and model not recorded"
 
 def identify() -> dict[str, Any]:
     """This machine's identity; its GPUs are all that the driver lists, whichever are used."""
-    gpus = [{"name": name} for name in _gpu_names()]
-    environment = {"cpu": describe_processor(), "memory_gib": memory_bytes() / 2**30, "gpus": gpus}
-    return identity_of(environment)
+    return identity_of(describe_processor(), memory_bytes() / 2**30, _gpu_names())
 
 
 @functools.cache
@@ -67,14 +65,13 @@ def _hardware_ids(root: Path) -> Iterator[str]:
         yield read_text(disk / "serial") or ""
 
 
-def identity_of(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity of the machine that an environment was recorded on, as far as it is known."""
-    cpu = environment["cpu"]
+def identity_of(cpu: Mapping[str, Any], memory_gib: float, gpus: Iterable[str]) -> dict[str, Any]:
+    """The identity of a machine, as far as it is known; the CPU as in an environment, the GPUs' names."""
     return {
         "cpu": cpu.get("model"),
         **{entry: cpu.get(entry) for entry in (*IDENTITY, "cores")},
-        "memory_gib": round(environment["memory_gib"]),
-        "gpus": [gpu["name"] for gpu in environment.get("gpus") or []],
+        "memory_gib": round(memory_gib),
+        "gpus": list(gpus),
     }
 
 

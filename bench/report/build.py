@@ -19,7 +19,7 @@ from bench.report.content.models import find_settings
 from bench.report.content.study_pages import StudyPage, find_pages, write_page
 from bench.report.files import OTHERS, REPRODUCED, files_of, is_machine
 from bench.report.pages.index import index_page
-from bench.report.pages.machine import MachinePage
+from bench.report.pages.machine import machine_page
 from bench.report.render.csv import render_csv
 from bench.report.render.html import render_html
 from bench.report.render.markdown import render_markdown
@@ -119,21 +119,15 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
     for _, write in planned:
         write()
     for_screen, for_git, table = (out_dir / name for name in (HTML, PAGE, SUMMARY))
-    page = MachinePage(
-        machine=machine,
-        collection=everything,
-        settings=find_settings(shown),
-        figures=[figure for figure, _ in planned],
-        other_pages=links,
-    )
-    markdown = render_markdown(page.blocks())
+    settings, figures = find_settings(shown), [figure for figure, _ in planned]
+    markdown = render_markdown(machine_page(machine, everything, settings, figures, links))
     write_atomically(for_git, markdown)
     write_atomically(table, render_csv(rows_of(everything.comparisons), IN_SUMMARY))
     write_atomically(for_screen, render_html(QUESTION, markdown, out_dir))
     return Rendered(
-        written=[for_screen, for_git, table, *other_files, *(figure.path for figure in page.figures)],
+        written=[for_screen, for_git, table, *other_files, *(figure.path for figure in figures)],
         refused=everything.refused,
-        answers=[setting.answer for setting in page.settings],
+        answers=[setting.answer for setting in settings],
         comparisons=comparisons,
     )
 

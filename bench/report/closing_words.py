@@ -31,8 +31,7 @@ FEWEST_LAUNCHES = 4
 
 def _outcomes(comparison: ComparisonResults) -> list[tuple[str, Outcome]]:
     names = [summary.backend for summary in comparison.others]
-    outcomes = [(name, find_outcome(comparison, name)) for name in names]
-    return [(name, outcome) for name, outcome in outcomes if outcome is not None]
+    return [(name, outcome) for name in names if (outcome := find_outcome(comparison, name))]
 
 
 def answer_of(comparison: ComparisonResults) -> str:

@@ -1,6 +1,6 @@
 """The arithmetic of one block: its counts, seconds and bytes become the figures of a row."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +18,12 @@ def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Numbe
 def mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one value."""
     return sum(values) / len(values)
+
+
+def mean_of_known(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that are not None; None without any."""
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
 
 
 def search_resolution(micro_batch: int) -> int:

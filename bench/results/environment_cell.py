@@ -1,4 +1,4 @@
-"""The column `environment` of the results CSV: JSON written, read and compared."""
+"""The column `environment` of the results CSV: JSON written and read."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from bench.machine.environment import find_differences
 from bench.machine.identity import processor_key
 
 
@@ -42,8 +41,3 @@ def machine_key(environment: dict[str, Any]) -> tuple[str, ...]:
     """What is equal for files whose figures may be combined: the same CPU, as many cores, the same GPUs."""
     cores = environment_entry(environment, "cpu", "cores")
     return (*processor_key(environment), str(cores), *gpu_names(environment))
-
-
-def environment_differences(cell: str, other: str) -> list[str]:
-    """The entries in which two cells of the column `environment` differ."""
-    return find_differences(json.loads(cell), json.loads(other))

@@ -71,7 +71,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "weights_bytes": max(record.weights_bytes, default=None),
             "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
             "energy_j": _sum(block.energy_joules),
-            "last_loss": _mean(block.last_loss),
+            "last_loss": arithmetic.mean_of_known(block.last_loss),
             "loader_s": max(_unless_one_is_missing(block.loader_seconds), default=None),
             "loss_scale": block.loss_scale,
             "skipped_steps": block.skipped_steps,
@@ -125,10 +125,12 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
     powers = [known_values("power_watts", device) for device in block.samples]
     reasons = {reason for sample in (*samples, *ends) for reason in sample.throttled_by or ()}
     return {
-        "gpu_utilisation": _mean(known_values("utilisation_percent", [*samples, *lasts])),
-        "gpu_clock_mhz": _mean(known_values("sm_clock_mhz") or known_values("sm_clock_mhz", ends)),
+        "gpu_utilisation": arithmetic.mean_of_known(known_values("utilisation_percent", [*samples, *lasts])),
+        "gpu_clock_mhz": arithmetic.mean_of_known(
+            known_values("sm_clock_mhz") or known_values("sm_clock_mhz", ends)
+        ),
         "gpu_temperature_c": max(known_values("temperature_c", [*samples, *ends]), default=None),
-        "gpu_power_w": _sum([_mean(power) for power in powers]),
+        "gpu_power_w": _sum([arithmetic.mean_of_known(power) for power in powers]),
         "gpu_throttled_by": ", ".join(sorted(reasons)),
     }
 
@@ -176,10 +178,6 @@ def _launch_cells(record: Record) -> dict[str, Any]:
 def _highest_mib(sizes: Sequence[int | None]) -> float | None:
     known = _unless_one_is_missing(sizes)
     return arithmetic.mib(max(known)) if known else None
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return arithmetic.mean(values) if values else None
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -50,7 +50,7 @@ def find_or_bring_python(versions: tuple[str, ...]) -> tuple[str, str]:
 
 def bring_python(versions: tuple[str, ...], install_dir: str = "") -> tuple[str, str]:
     """Return path and version of the newest of these, brought by uv into a folder, or its own."""
-    newest = newest_of(versions)
+    newest = max(versions, key=version)
     if lacking := find_lacking(brings_python=True):
         raise describe_lacking(lacking)
     print(f"uv brings Python {newest}, 30 to 50 MB ...", flush=True)
@@ -67,11 +67,6 @@ def bring_python(versions: tuple[str, ...], install_dir: str = "") -> tuple[str,
     if (probed := _probe(path)) is None:
         raise UserError(f"The Python that uv brought to {path} does not start here", REMEDY.format(newest))
     return probed
-
-
-def newest_of(versions: tuple[str, ...]) -> str:
-    """Return "3.12" of ("3.9", "3.12")."""
-    return max(versions, key=version)
 
 
 def minor(number: str) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from bench.machine.environment import OF_A_STACK
+from bench.machine.environment import OF_A_STACK, find_differences
 from bench.results.column_arrays import ColumnArrays
 from bench.results.columns import Rule, columns_with
-from bench.results.environment_cell import environment_differences
+from bench.results.environment_cell import parse_environment
 
 MUST_EQUAL = columns_with(Rule.EQUAL)
 """The environment must be equal, too, except for what another stack brings; differences are named."""
@@ -60,10 +60,10 @@ def _compare_environments(theirs: ColumnArrays, ours: ColumnArrays) -> list[str]
     for blocks in (theirs, ours):
         for key, text in zip(blocks["environment_hash"], blocks["environment"], strict=True):
             texts.setdefault(key, text)
-    first, *others = texts.values()
+    first, *others = map(parse_environment, texts.values())
     if not others:
         return []
-    lines = dict.fromkeys(line for other in others for line in environment_differences(first, other))
+    lines = dict.fromkeys(line for other in others for line in find_differences(first, other))
     if ours["stack"][0] != theirs["stack"][0] and lines:
         lines = {line: None for line in lines if not line.startswith(OF_A_STACK)}
         if not lines:

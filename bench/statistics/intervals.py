@@ -71,14 +71,10 @@ def speedup_of_launches(launches: Sequence[Floats], *, stopped_by_width: bool = 
     middles, rounds = launch_midmeans(launches), sum(map(len, launches))
     several = len(middles) > 1
     sample = middles if several else launches[0]
-    half_log = half_interval(sample, stopped_by_width) if len(sample) > 1 else None
+    confidence = STOPPED_CONFIDENCE if stopped_by_width else CONFIDENCE
+    half_log = mean_with_interval(sample, confidence=confidence).half
     note = "" if several else SINGLE_ROUND if half_log is None else SINGLE_LAUNCH
     return from_logs(float(middles.mean()), half_log, len(middles), rounds, note)
-
-
-def half_interval(sample: Floats, stopped_by_width: bool = False) -> float:
-    """Half of the interval of the mean, by Student's t; the sample must have at least two values."""
-    return t_quantile(len(sample) - 1, stopped_by_width) * math.sqrt(squared_standard_error(sample))
 
 
 def mean_with_interval(sample: Floats, *, among: int = 1, confidence: float = CONFIDENCE) -> Amount:

@@ -19,6 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -49,7 +50,10 @@ def tell(report: int, **what: Any) -> None:
 def run_agent(
     settings: int, log: int, report: int, *, parent: int, imported: float, pages: list[mapped_pages.Pages]
 ) -> NoReturn:
-    """Be the agent of a group; `imported` and `pages` are the parent's imports, in seconds and in memory."""
+    """Be the agent of a group, or run a module.
+
+    `imported` and `pages` are what the parent has imported, in seconds and in memory.
+    """
     status = 1
     ranks: list[ForkedRank] = []
     try:
@@ -67,7 +71,10 @@ def run_agent(
         if order["spec"]:
             mapped_pages.map_in(pages, copy=False)
             ranks += fork_ranks(Path(order["spec"]), imported)
-        status = run_torchrun(order["arguments"], report, ranks)
+        if order["module"]:
+            status = import_module(order["module"]).main(*order["arguments"])
+        else:
+            status = run_torchrun(order["arguments"], report, ranks)
     except BaseException:  # such as that torch cannot be imported
         sys.excepthook(*sys.exc_info())
     finally:

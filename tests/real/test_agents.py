@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import pytest
 
-from bench.launch.agents import Agent, end_spares, keep_parents, wait_for_imports
+from bench.launch.agents import Agent, end_spares, keep_parents, run_module, wait_for_imports
 from bench.launch.channel import TOKEN_VARIABLE
 from bench.setup.checkout import ROOT
 from tests.support.processes import alive, children, descendants, gone, parent_of
@@ -48,6 +48,7 @@ class Starter:
 
 @pytest.fixture
 def starter(tmp_path: Path) -> Iterator[Starter]:
+    end_spares()  # what other tests have left
     made = Starter(tmp_path)
     yield made
     for agent in made.agents:
@@ -194,3 +195,34 @@ def test_one_whose_python_has_no_torch_says_so_in_its_log_and_one_without_a_pyth
     assert [agent.wait() for agent in agents] == [1, 1]
     for agent in agents:
         assert starter.said(agent).endswith("ModuleNotFoundError: No module named 'torch'\n")
+
+
+def test_a_module_runs_where_ranks_begin_and_the_next_launch_takes_its_parent_over(tmp_path: Path) -> None:
+    end_spares()
+    others = set(children(os.getpid()))
+    (tmp_path / "own.py").write_text(OWN_MODULE)
+    variables = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{ROOT}:{tmp_path}",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    with (tmp_path / "log").open("wb") as log:
+        status = run_module("own", ["seen"], variables=variables, architecture="bert", log=log)
+        assert status == 7
+        (parent,) = set(children(os.getpid())) - others
+        assert (tmp_path / "log").read_text().split() == ["seen", "True"], "what ranks import is there"
+        with keep_parents():
+            agent = Agent(sys.executable, ["--help"], variables=variables, log=log, architecture="bert")
+            assert parent_of(agent.pid) == parent
+            assert agent.wait() == 0
+    assert not alive(parent)
+
+
+OWN_MODULE = """
+import sys
+
+def main(word):
+    print(word, "transformers.models.bert.modeling_bert" in sys.modules)
+    return 7
+"""

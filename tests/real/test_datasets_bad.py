@@ -1,6 +1,5 @@
 """What can be wrong with a dataset, and the one sentence that is said before anything is trained."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ import pytest
 from bench.config.compose import compose
 from bench.config.data import Data
 from bench.errors import UserError
-from bench.measure.plan.preflight_dataset import check_dataset
+from bench.measure.plan.preflight_dataset import check_dataset, inspect
 from bench.plugins.hf.inspection import prepare_dataset
 from tests.support import local_data
 from tests.support.configs import a_model
@@ -238,11 +237,9 @@ def test_a_sound_at_another_rate_or_without_words_is_refused(
 # On the coordinator's side
 
 
-def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback: KeyError: 'x'")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: broken)
-    with pytest.raises(RuntimeError, match="KeyError: 'x'"):
-        check_dataset(compose(["data=hf", "data.path=their/data", "data.processor=their/words"]))
+def test_an_error_of_ours_keeps_its_traceback() -> None:
+    with pytest.raises(RuntimeError, match=r"AttributeError: .* has no attribute 'no_such_function'"):
+        inspect("no_such_function", compose([]))
     check_dataset(compose([]))  # of synthetic batches nothing is asked
 
 

@@ -59,7 +59,8 @@ def simulate(
             sample = middles[: launch + 1]
             if len(sample) < measure.launches:
                 continue
-            half = intervals.half_interval(sample, stopped_by_width=target_half_width is not None)
+            quantile = intervals.t_quantile(len(sample) - 1, stopped_by_width=target_half_width is not None)
+            half = quantile * math.sqrt(intervals.squared_standard_error(sample))
             if target_half_width is not None and math.expm1(half) <= target_half_width:
                 break
         hits.append(abs(sample.mean() - centre) <= half)

@@ -28,8 +28,7 @@ GENOA: dict[str, Any] = {
 
 
 def identity(gpus: tuple[str, ...] = (), memory_gib: float = 23.5, **cpu: Any) -> dict[str, Any]:
-    found = [{"name": name} for name in gpus]
-    return identity_of({"cpu": GENOA | cpu, "memory_gib": memory_gib, "gpus": found})
+    return identity_of(GENOA | cpu, memory_gib, gpus)
 
 
 def test_a_folder_says_vendor_family_model_and_cores() -> None:

@@ -20,7 +20,7 @@ from bench.config.identity import config_hash, measured_settings
 from bench.config.naming import file_stem
 from bench.config.schema import Config
 from bench.errors import LaunchFailed, UserError
-from bench.launch.channel import Channel, Listener, Message, Refused, dial, introduce
+from bench.launch.channel import Channel, Listener, Refused, dial, introduce
 from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
 from bench.measure.plan.preflight import check_machine
@@ -102,7 +102,7 @@ def test_without_a_secret_nobody_starts(value: str, monkeypatch: pytest.MonkeyPa
         shared_secret()
 
 
-def met(listener: Listener, secret: str) -> tuple[tuple[Channel, Message] | None, bool]:
+def met(listener: Listener, secret: str) -> tuple[tuple[Channel, dict[str, Any]] | None, bool]:
     """What the listener makes of a caller with this secret, and whether the caller was refused."""
 
     def call() -> bool:

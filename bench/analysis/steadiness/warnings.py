@@ -43,12 +43,12 @@ FEWEST_READINGS = 3  # of NVML, which gives none for some blocks below a second
 END_OTHERS = "end other processes there, or choose other devices with CUDA_VISIBLE_DEVICES"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SteadinessWarning:
     """One thing that makes a comparison less trustworthy than its interval says."""
 
-    kind: str
     backend: str  # empty: all of them together
+    kind: str
     reason: str  # what was seen, in numbers
     remedy: str  # empty if there is none
 
@@ -61,14 +61,11 @@ def find_warnings(rows: pd.DataFrame) -> list[SteadinessWarning]:
     """Every warning of one comparison: those about all backends together, then backend by backend."""
     cells = ColumnArrays(rows)
     of_all = (*_check_gates(rows), *_check_best(cells), *from_parts("warnings", "find_warnings", rows))
-    warnings = [("", warning) for warning in of_all]
+    warnings = [SteadinessWarning("", *warning) for warning in of_all]
     for backend in dict.fromkeys(cells["backend"]):
         blocks = cells.where((cells["backend"] == backend) & ~np.isnan(cells["round"]))
-        warnings += [(str(backend), warning) for warning in _check_backend(blocks)]
-    return [
-        SteadinessWarning(kind=kind, backend=backend, reason=reason, remedy=remedy)
-        for backend, (kind, reason, remedy) in warnings
-    ]
+        warnings += [SteadinessWarning(str(backend), *warning) for warning in _check_backend(blocks)]
+    return warnings
 
 
 def _check_gates(rows: pd.DataFrame) -> Warnings:

@@ -211,7 +211,7 @@ class BlockTimer:
         losses = [answer.losses for answer in answers if isinstance(answer, BlockTimed)]
         if name and losses:
             steps = zip(*losses, strict=True)
-            self.losses.setdefault(name, []).extend(arithmetic.mean(of_a_step) for of_a_step in steps)
+            self.losses.setdefault(name, []).extend(map(arithmetic.mean, steps))
         return answers
 
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:
@@ -247,11 +247,5 @@ def model_figures(built: Sequence[Built]) -> dict[str, Any]:
         "parameters": built[0].parameters,
         "trainable_parameters": built[0].trainable_parameters,
         "weights": built[0].weights,
-        "padding_share": mean_of_known([answer.padding_share for answer in built]),
+        "padding_share": arithmetic.mean_of_known(answer.padding_share for answer in built),
     }
-
-
-def mean_of_known(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are not None; None without any."""
-    known = [value for value in values if value is not None]
-    return arithmetic.mean(known) if known else None

@@ -7,8 +7,6 @@ refused raises a UserError that says what to change or install.
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from bench.machine.variables import worker_variables
 from bench.study import load_plugin
 
 INSPECTIONS = "bench.worker.workload.inspections"
-"""The program that prints a sentence and ends with status 2 where the user has something to correct."""
+"""Ends with status 2 and a sentence where the user has something to correct."""
 
 
 def check_model(config: Config) -> list[str]:
@@ -69,39 +67,34 @@ def check_module(config: Config) -> list[str]:
 
 def inspect(function: str, config: Config, module: str = INSPECTIONS, **given: Any) -> list[str]:
     """Let a function of a module look at the model, as a rank would; its answer, or what it refuses."""
+    # Not for `make doctor`, which runs where nothing is installed.
+    from bench.launch.agents import run_module
+    from bench.launch.local_ranks import architecture_of
+    from bench.measure.plan.resolve import environment_settings
+
     given |= {
         "model": dataclasses.asdict(config.model),
         "checkpointing": config.checkpointing_of(config.reference),
     }
     with tempfile.TemporaryDirectory(prefix="bench-check-") as folder:
-        file = Path(folder) / "spec.json"
-        file.write_text(json.dumps(given), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", INSPECTIONS, module, function, str(os.getpid()), str(file)],
-            env=worker_variables(
-                os.environ,
-                device=given.get("device", "cpu"),
-                threads=config.device.threads,
-                allocator="system",
-                blas="stock",
-                precision="fp32",
-                checkpointing=False,
+        spec, answer, log = (Path(folder) / name for name in ("spec.json", "answer", "log.txt"))
+        spec.write_text(json.dumps(given), encoding="utf-8")
+        with log.open("wb") as file:
+            status = run_module(
+                INSPECTIONS,
+                [module, function, str(spec), str(answer)],
+                variables=worker_variables(os.environ, **environment_settings(config, config.reference)),
+                architecture=architecture_of(config.model),
+                log=file,
             )
-            # Nothing is measured yet; and a sentence may have characters that the terminal lacks.
-            | {"TOKENIZERS_PARALLELISM": "true", "PYTHONIOENCODING": "utf-8"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
-    *_, last = ["", *done.stdout.strip().splitlines()]  # above it, what libraries print
-    if done.returncode == 2 and last:
-        raise UserError(last)
-    if done.returncode != 0:
-        raise RuntimeError(f"{function} ended with status {done.returncode}:\n{done.stderr}")
-    answer: list[str] = json.loads(last)
-    return answer
+        said = answer.read_text(encoding="utf-8") if answer.exists() else ""
+        if status == 2 and said:
+            raise UserError(said)
+        if status != 0:
+            printed = log.read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"{function} ended with status {status}:\n{printed}")
+    found: list[str] = json.loads(said)
+    return found
 
 
 def check_dataset(config: Config) -> list[str]:

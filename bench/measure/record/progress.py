@@ -63,7 +63,14 @@ class ProgressBar:
     @contextmanager
     def doing(self, kind: str, activity: str) -> Iterator[None]:
         """Show `activity` while it runs; count it as done afterwards, however it ended."""
-        self._show(activity)
+        left = self.seconds_left()
+        estimate = "" if left is None else f"{describe_duration(left)} left"
+        passed = time.monotonic() - self._started
+        if self.console.is_terminal:
+            share = passed / (passed + left) if left is not None else 0.0
+            self._bar.update(self._task, description=activity, completed=share, left=estimate, refresh=True)
+        else:
+            self.print_line(f"{passed:6.1f} s  {activity}" + (f"  ({estimate})" if estimate else ""))
         start = time.monotonic()
         try:
             yield
@@ -116,16 +123,6 @@ class ProgressBar:
         if not counted.keys() <= each.keys():
             return None
         return sum(count * each[kind] for kind, count in counted.items())
-
-    def _show(self, activity: str) -> None:
-        left = self.seconds_left()
-        estimate = "" if left is None else f"{describe_duration(left)} left"
-        passed = time.monotonic() - self._started
-        if not self.console.is_terminal:
-            self.print_line(f"{passed:6.1f} s  {activity}" + (f"  ({estimate})" if estimate else ""))
-            return
-        share = passed / (passed + left) if left is not None else 0.0
-        self._bar.update(self._task, description=activity, completed=share, left=estimate, refresh=True)
 
 
 def describe_duration(seconds: float | None) -> str:

@@ -15,11 +15,12 @@ import pandas as pd
 
 from bench.config.measure import UNHASHED
 from bench.errors import UserError
+from bench.machine.environment import find_differences
 from bench.measure.plan.plans import Output
 from bench.results import csv_files
 from bench.results.atomic import reporting_write_errors
 from bench.results.columns import Rule, columns_with
-from bench.results.environment_cell import environment_differences, format_environment
+from bench.results.environment_cell import parse_environment
 from bench.results.records import Record
 from bench.results.side_files import SideFile
 from bench.statistics.comparability import MOST_DIFFERENCES
@@ -118,8 +119,7 @@ def refuse_other_settings(table: pd.DataFrame, record: Record, *, file: str) -> 
         return
     before, now = by_key(latest_overrides(table)), by_key(record.overrides)
     default, without_effect = "by default", {f"measure.{key}" for key in ("launches", *UNHASHED)}
-    keys = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
-    keys = [key for key in keys if key not in without_effect]
+    keys = [key for key in sorted({*before, *now} - without_effect) if before.get(key) != now.get(key)]
     lines = [f"{key}: {before.get(key, default)}, now {now.get(key, default)}" for key in keys]
     differing = "; ".join(lines) or "the files that it names, or what is default"
     raise UserError(f"{file} was measured with other settings ({differing})", ANEW)
@@ -130,8 +130,7 @@ def refuse_other_environment(table: pd.DataFrame, records: Mapping[str, Record],
     for row in table.drop_duplicates(["backend", "environment_hash"]).itertuples():
         record = records[row.backend]
         if row.environment_hash != record.environment_hash:
-            present = format_environment(record.environment)
-            differences = environment_differences(str(row.environment), present)
+            differences = find_differences(parse_environment(row.environment), record.environment)
             differing = "; ".join(differences[:MOST_DIFFERENCES]) or "environment_hash"
             raise UserError(
                 f"{file} was measured in another environment ({differing}) at commit {row.git_commit}",

@@ -8,7 +8,6 @@ from bench.config.measure import SATURATING
 from bench.config.schema import global_batch
 from bench.launch.group import Group
 from bench.launch.messages import TimeBlock
-from bench.measure.groups.blocks import mean_of_known
 from bench.measure.groups.running import RunningGroups
 from bench.measure.plan.schedule import steps_per_block
 from bench.measure.stages.stage import Run, Stage
@@ -98,7 +97,7 @@ class DeviceFit(Stage):
         seconds = max(answer.seconds for answer in answers)
         ends = [answer.device_ends[-1].utilisation_percent for answer in answers if answer.device_ends]
         rate = arithmetic.samples_per_s(steps, batch, seconds)
-        return Trial(times * config.micro_batch, rate, mean_of_known(ends))
+        return Trial(times * config.micro_batch, rate, arithmetic.mean_of_known(ends))
 
 
 def _filling(trials: Sequence[Trial]) -> int:

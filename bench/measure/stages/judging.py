@@ -86,7 +86,7 @@ class Trajectory:
 
 def mean_over_ranks(figures: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """The mean over the ranks of a figure of every step; one sequence of steps for each rank."""
-    return tuple(arithmetic.mean(of_a_step) for of_a_step in zip(*figures, strict=True))
+    return tuple(map(arithmetic.mean, zip(*figures, strict=True)))
 
 
 def check_parity(

@@ -31,8 +31,8 @@ from bench.plugins.doctor.judge import NEVER_SET_UP, BackendSeen, MachineSeen, S
 from bench.setup import recipes, stacks
 from bench.setup.checkout import ROOT
 from bench.setup.choice import recorded_choice
-from bench.setup.interpreter import look_for_python, newest_of
-from bench.setup.nvidia_smi import ListedGpu, list_gpus
+from bench.setup.interpreter import look_for_python
+from bench.setup.nvidia_smi import ListedGpu, list_gpus, version
 from bench.setup.stage import pending
 from bench.setup.surroundings import check_platform, describe_lacking, find_lacking
 
@@ -157,7 +157,7 @@ def _stack(name: str, *, has_gpus: bool) -> StackSeen:
         except UserError as error:
             return StackSeen(name=name, pending=NEVER_SET_UP, unsuitable=error)
         versions = known.pythons["cuda" if has_gpus else "cpu"]
-        brings = "" if look_for_python(versions) else newest_of(versions)
+        brings = "" if look_for_python(versions) else max(versions, key=version)
         return StackSeen(name=name, pending=NEVER_SET_UP, brings_python=brings)
     if here is None or (choice is None and not has_torch):
         return StackSeen(name=name, pending=NEVER_SET_UP)

@@ -17,7 +17,6 @@ from bench.report.words.formatting import one_line
 from bench.report.words.titles import make_title
 from bench.results import csv_files
 from bench.results.environment_cell import latest_environment
-from bench.results.side_files import SideFile
 from bench.statistics.table_values import distinct_text, model_label
 from bench.study import load_parts
 
@@ -86,11 +85,6 @@ class ReportedComparison(ComparisonResults):
         """Equal for comparisons of the same model, cut alike, and the same workload of the reference."""
         return (self.label, *self.workload_parts.values())
 
-    def own_overrides(self, group: Iterable["ReportedComparison"]) -> list[str]:
-        """The overrides that distinguish it from the group's others with the same model and workload."""
-        alike = [other.overrides for other in group if other.workload_key == self.workload_key]
-        return [value for value in self.overrides if not all(value in others for others in alike)]
-
     @cached_property
     def hardware(self) -> str:
         """Device, ranks and threads in words."""
@@ -143,22 +137,15 @@ def group_by_machine(
 
 def read_comparison(path: Path) -> ReportedComparison:
     """Read one results file, and what belongs to it; UserError if one of them is damaged."""
-    rows = csv_files.read(path)
-    kinds = [part.TABLE for part in load_parts("table").values()]
-    tables = {kind.kind: _read_beside(path, rows, kind) for kind in kinds}
-    beside = {kind: table for kind, table in tables.items() if table is not None}
-    return ReportedComparison(stem=path.stem, rows=rows, beside=beside, path=path)
-
-
-def _read_beside(path: Path, rows: pd.DataFrame, side_file: SideFile) -> pd.DataFrame | None:
-    """The part of a side file about these rows' comparison; None if it has none."""
-    beside = side_file.path_of(path)
-    if not beside.exists():
-        return None
+    rows, beside = csv_files.read(path), {}
     hashes = ["config_hash", "environment_hash"]
-    table = side_file.read(beside)
-    kept = table.merge(rows[hashes].drop_duplicates(), on=hashes)
-    return None if kept.empty else kept[table.columns]
+    for kind in (part.TABLE for part in load_parts("table").values()):
+        if kind.path_of(path).exists():
+            table = kind.read(kind.path_of(path))
+            of_these_rows = table.merge(rows[hashes].drop_duplicates(), on=hashes)
+            if not of_these_rows.empty:
+                beside[kind.kind] = of_these_rows[table.columns]
+    return ReportedComparison(stem=path.stem, rows=rows, beside=beside, path=path)
 
 
 def collect(paths: Iterable[Path]) -> Collection:

@@ -13,6 +13,7 @@ from bench.report.figures.style import Look, bar_entry
 from bench.report.words import describe
 from bench.report.words.formatting import TIMES, number, ratio
 from bench.statistics.backend_blocks import WITH_FILES
+from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 
 ROWS_PER_PAGE = 48  # a figure that would have more is continued on another page
@@ -65,23 +66,23 @@ def row_panels(
 def speedup_chart(page: Page) -> RowChart:
     """Bars against the reference at 1, with intervals."""
     everything = comparisons_of(page)
+    speedups = [other.speedup for comparison in everything for other in comparison.others if other.speedup]
     references = ", ".join(dict.fromkeys(comparison.reference for comparison in everything))
     at_largest = everything[0].at_largest
     which = ", each backend at its largest batch" if at_largest else ""
     return RowChart(
         title=f"Throughput relative to {references}{which}",
         panels=row_panels(page, _speedup_row, relative=True),
-        limits=(0, _limit(everything)),
+        limits=(0, _limit(speedups)),
         label=f"speed-up over {references} ({TIMES}, higher is better)",
-        caption=_caption(everything),
+        caption=_caption(speedups, with_best=any(map(_best_pytorch, everything))),
         line=1,
     )
 
 
-def _caption(comparisons: Sequence[ReportedComparison]) -> str:
-    speedups = [other.speedup for comparison in comparisons for other in comparison.others if other.speedup]
+def _caption(speedups: Sequence[Speedup], *, with_best: bool) -> str:
     notes = sorted({speedup.note for speedup in speedups} - {""})
-    best = " Blue lines: the fastest PyTorch of the same comparison." * any(map(_best_pytorch, comparisons))
+    best = " Blue lines: the fastest PyTorch of the same comparison." * with_best
     return f"{'; '.join(['Whiskers: 95 % interval', *notes])}. Points: single rounds.{best}"
 
 
@@ -108,9 +109,8 @@ def _speedup_row(_: ReportedComparison, summary: BackendSummary, look: Look) -> 
     )
 
 
-def _limit(comparisons: Sequence[ReportedComparison]) -> float:
+def _limit(speedups: Sequence[Speedup]) -> float:
     """Right end of the axis: beyond all bars, and all intervals that are not far longer."""
-    speedups = [other.speedup for comparison in comparisons for other in comparison.others if other.speedup]
     ratios = [1.0, *(speedup.ratio for speedup in speedups)]
     ends = [speedup.high for speedup in speedups if speedup.high]
     return 1.04 * max(max(ratios), min(max(ends, default=0.0), REACH * max(ratios)))

@@ -10,7 +10,7 @@ from bench.report.figures import comparisons
 from bench.report.figures.comparisons import Page
 from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import RowChart, draw_rows
-from bench.study import find_charts
+from bench.study import load_parts
 
 
 def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
@@ -21,13 +21,13 @@ def planned_figures(collection: Collection, folder: Path) -> list[Planned]:
         "speedup": ("Speed-up over the reference backend", MORE, shown, comparisons.speedup_chart),
         "memory": ("Peak memory", MORE, shown, comparisons.memory_chart),
     }
-    for name, chart in find_charts().items():
+    for chart in load_parts("chart").values():
         can_show = {
             key: [each for each in several if each.others and chart.can_show(each)]
             for key, several in shown.items()
         }
         panels = {key: several for key, several in can_show.items() if several}
-        charts[name] = chart.CAPTION, chart.CAPTION, panels, chart.make_chart
+        charts[chart.NAME] = chart.CAPTION, chart.CAPTION, panels, chart.make_chart
     planned: list[Planned] = []
     for kind, (title, section, panels, make) in charts.items():
         for number, page in enumerate(comparisons.cut_into_pages(panels), 1):

@@ -12,7 +12,6 @@ from bench.report.content.collection import ReportedComparison
 from bench.report.render import terminal
 from bench.report.words import describe
 from bench.report.words.formatting import plural
-from bench.statistics.table_values import distinct_text
 from bench.study import from_parts
 
 LEFT_ALONE = (
@@ -43,12 +42,11 @@ def comparison_blocks(comparison: ReportedComparison) -> list[Block]:
 def _facts(comparison: ReportedComparison) -> list[Text]:
     """Everything that a reader needs to judge or repeat the figures."""
     rows = comparison.rows
-    command = distinct_text(rows, "command")
     return [
         describe.workload(rows),
         describe.hardware(rows),
         describe.versions(rows),
-        *([f"made by: {command}"] if command else []),
+        *([f"made by: {comparison.command}"] if comparison.command else []),
         f"{describe.extent(rows)}.{describe.stopping_rule(rows)} Peak memory is that of the timed blocks.",
         *from_parts("section", "make_facts", comparison),
         f"results file: {comparison.study}/{comparison.stem}.csv",

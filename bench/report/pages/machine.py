@@ -1,8 +1,8 @@
 """The page of a machine: the answer, a figure and a row for each model; then everything else, folded."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from bench.analysis.answer import Outcome, find_outcome, find_outcome_over_best
 from bench.report.content.answer import ABOUT_ANSWERS, NO_ANSWER, QUESTION
@@ -35,47 +35,34 @@ ABOUT_MODELS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachinePage:
-    """Everything that the page of a machine is made of."""
+def machine_page(
+    machine: str,
+    collection: Collection,
+    settings: Sequence[Setting],
+    figures: Sequence[ReportFigure],
+    other_pages: Sequence[Link],
+) -> list[Block]:
+    """Everything about a machine of this name, which is empty for another folder.
 
-    machine: str  # the machine's name; empty for another folder
-    collection: Collection  # the comparisons, none under the title of another
-    settings: Sequence[Setting]  # the same, one row for each model
-    figures: Sequence[ReportFigure]  # in the order in which they are shown
-    other_pages: Sequence[Link]  # to those that this report has
-
-    def blocks(self) -> list[Block]:
-        """The page."""
-        tops = [_figures_of(setting, self.figures) for setting in self.settings]
-        top = [figure for figures in tops for figure in figures]
-        rest = [figure for figure in self.figures if figure not in top]
-        blocks: list[Block] = [Heading(QUESTION, 1), *([Paragraph(self.machine)] if self.machine else [])]
-        if self.collection.refused:
-            blocks.append(Bullets(self.collection.refused))
-        for setting, figures in zip(self.settings, tops, strict=True):
-            pictures = [figure.picture for figure in figures]
-            blocks += [Heading(setting.heading), setting.answer.table, *pictures, _model_table(setting)]
-        about = f"{ABOUT_ANSWERS} {ABOUT_MODELS}" if self.settings else NO_ANSWER
-        return [*blocks, Paragraph(about), *_fold_figures(rest), *self._comparisons()]
-
-    def _comparisons(self) -> list[Block]:
-        comparisons = self.collection.comparisons
-        pages, not_above = self.other_pages, f"; in no table above, since {LEFT_ALONE}"
-        further: list[Block] = [Paragraph("Further pages:"), Bullets(pages)] if pages else []
-        return [
-            Heading(f"{plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"),
-            *(
-                Folded(
-                    f"{one.title}{_warnings([one], ': ')}{not_above if one.uncontrolled else ''}",
-                    comparison_blocks(one),
-                    anchor=one.anchor,
-                )
-                for one in comparisons
-            ),
-            *further,
-            Paragraph(with_code("Rebuilt from `results/` alone by `make report`.")),
-        ]
+    The settings have a row for each model; no comparison has the title of another.
+    """
+    tops = [_figures_of(setting, figures) for setting in settings]
+    rest = [figure for figure in figures if figure not in chain(*tops)]
+    blocks: list[Block] = [Heading(QUESTION, 1), *([Paragraph(machine)] if machine else [])]
+    if collection.refused:
+        blocks.append(Bullets(collection.refused))
+    for setting, top in zip(settings, tops, strict=True):
+        pictures = [figure.picture for figure in top]
+        blocks += [Heading(setting.heading), setting.answer.table, *pictures, _model_table(setting)]
+    blocks += [Paragraph(f"{ABOUT_ANSWERS} {ABOUT_MODELS}" if settings else NO_ANSWER), *_fold_figures(rest)]
+    comparisons, not_above = collection.comparisons, f"; in no table above, since {LEFT_ALONE}"
+    blocks.append(Heading(f"{plural(len(comparisons), 'comparison')}{_warnings(comparisons, ', ')}"))
+    for one in comparisons:
+        summary = f"{one.title}{_warnings([one], ': ')}{not_above if one.uncontrolled else ''}"
+        blocks.append(Folded(summary, comparison_blocks(one), anchor=one.anchor))
+    if other_pages:
+        blocks += [Paragraph("Further pages:"), Bullets(other_pages)]
+    return [*blocks, Paragraph(with_code("Rebuilt from `results/` alone by `make report`."))]
 
 
 def _fold_figures(figures: Sequence[ReportFigure]) -> Iterable[Folded]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bench.config.choices import USER_TASK
+from bench.machine.identity import number_words
 from bench.report.words.formatting import TIMES, one_line, plural
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
@@ -104,14 +105,10 @@ def _attention(rows: pd.DataFrame) -> str:
 
 def short_processor(environment: Mapping[str, Any]) -> str:
     """`AMD EPYC (family 25, model 1)`; the name alone where the rest is not recorded."""
-    name = str(environment_entry(environment, "cpu", "model") or "CPU")
-    name = re.sub(r"\((R|TM)\)| Processor\b", "", name)
-    parts = [
-        f"{word} {value}"
-        for word, entry in (("family", "family"), ("model", "model_number"))
-        if (value := environment_entry(environment, "cpu", entry)) is not None
-    ]
-    return f"{name} ({', '.join(parts)})" if parts else name
+    cpu = environment.get("cpu") or {}
+    name = re.sub(r"\((R|TM)\)| Processor\b", "", str(cpu.get("model") or "CPU"))
+    numbers = number_words({**cpu, "stepping": None})
+    return f"{name} ({', '.join(numbers)})" if numbers else name
 
 
 def short_machine(rows: pd.DataFrame) -> str:

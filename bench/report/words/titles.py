@@ -74,13 +74,10 @@ def _backends(rows: pd.DataFrame) -> list[str]:
     reference = distinct_text(rows, "reference")
     names = [str(name) for name in dict.fromkeys(rows["backend"])]
     more = [name for name in names if name not in (*DEFAULT_BACKENDS, reference)]
-    if len(more) > MOST_NAMED:
-        beside = f"with {len(more)} more backends"
-    else:
-        beside = f"with {enumerated(more)}" if more else ""
+    beside = enumerated(more) if len(more) <= MOST_NAMED else f"{len(more)} more backends"
     stack = distinct_text(describe.of_reference(rows), "stack")
     return [
         f"over {reference}" if reference != DEFAULT_REFERENCE else "",
-        beside,
+        f"with {beside}" if more else "",
         f"{stack} stack" if stack not in ("", "ort") else "",
     ]

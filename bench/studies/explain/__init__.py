@@ -23,5 +23,4 @@ STUDY = Study(
     command="measure.explain=true",
     is_wanted=_is_wanted,
     adds=("says where the time goes", _ask),
-    figure="breakdown",
 )

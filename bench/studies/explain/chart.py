@@ -13,7 +13,7 @@ from bench.statistics.summary import BackendSummary
 from bench.studies.explain.breakdown import Breakdown, break_down
 from bench.studies.explain.section import milliseconds
 
-CAPTION = "Where a step's time goes"
+NAME, CAPTION = "breakdown", "Where a step's time goes"
 
 REMAINDER = "not in the profile"  # what a timed step takes beyond the profiled one
 TOO_FAR = "profile too far from the timed step"  # why a step has no bar

@@ -184,7 +184,9 @@ def _name(comparison: ReportedComparison, group: Sequence[ReportedComparison]) -
         if part != "size"
         and any(other.workload_parts[part] != words for other in (group if part in _TELLING else same))
     ]
-    return ", ".join(filter(None, [comparison.label, *words, *comparison.own_overrides(same)]))
+    alike = [other.overrides for other in same if other.workload_key == comparison.workload_key]
+    own = [value for value in comparison.overrides if not all(value in others for others in alike)]
+    return ", ".join([comparison.label, *filter(None, words), *own])
 
 
 def _row(comparison: ReportedComparison, backend: str, find: Of, look: style.Look, width: float) -> Row:

@@ -25,7 +25,15 @@ class Sharding(sharding.Sharding):
         self.module = self.wrap(module, device)
         self.updater, self.optimizer = self.updates(spec)
         self.passes = spec.passes
-        self.scaler = _scaler(spec, device)
+        self.scaler: torch.amp.GradScaler | None = None
+        if spec.scales_loss:
+            self.scaler = torch.amp.GradScaler(
+                device.type,
+                init_scale=spec.initial_scale,
+                growth_factor=2.0,
+                backoff_factor=0.5,
+                growth_interval=spec.growth_steps,
+            )
         self._skipped = torch.zeros((), device=device)
 
     def wrap(self, module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
@@ -113,15 +121,3 @@ class Sharding(sharding.Sharding):
     def without_sync(self) -> AbstractContextManager[None]:
         """While it is open, gradients are added up on this rank alone."""
         return self.module.no_sync() if isinstance(self.module, DistributedDataParallel) else nullcontext()
-
-
-def _scaler(spec: WorkerSpec, device: torch.device) -> torch.amp.GradScaler | None:
-    if not spec.scales_loss:
-        return None
-    return torch.amp.GradScaler(
-        device.type,
-        init_scale=spec.initial_scale,
-        growth_factor=2.0,
-        backoff_factor=0.5,
-        growth_interval=spec.growth_steps,
-    )

@@ -1,11 +1,10 @@
-"""`python -m bench.worker.workload.inspections MODULE FUNCTION PARENT_PID SPEC.json`: look at what is given.
+"""Looks at what is given, before any launch: `bench.launch.agents.run_module` runs `main`.
 
-A separate process before any launch: status 2 after a sentence on stdout if something has to be corrected.
+It writes its answer, or with status 2 a sentence that says what to correct.
 """
 
 import json
 import os
-import sys
 import traceback
 from functools import partial
 from importlib import import_module
@@ -16,7 +15,6 @@ import msgspec
 
 from bench.config.data import Data
 from bench.config.model import Model
-from bench.launch.lifeline import die_with
 from bench.machine.telemetry.host_memory import limit_to_available
 from bench.worker.rank.error_words import in_a_line, status_of
 from bench.worker.workload.synthetic import synthetic
@@ -38,19 +36,19 @@ def inspect_model(model: Model, *, seq_len: int | None, checkpointing: bool = Fa
     return try_model(model, make, remedy=remedy, checkpointing=checkpointing)
 
 
-def main() -> None:
-    """Inspect what a file describes, and end this process."""
-    module, function, parent, spec_path = sys.argv[1:]
-    die_with(int(parent))
+def main(module: str, function: str, spec_path: str, answer_path: str) -> int:
+    """Let a function of a module inspect what a file describes; the exit status."""
     spec = json.loads(Path(spec_path).read_text(encoding="utf-8"))
     spec["model"] = msgspec.convert(spec["model"], Model)
     if "data" in spec:
         spec["data"] = Data(**spec["data"])
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"  # nothing is measured yet
     status, room = 0, 0.0
     if spec.get("device") != "cuda":  # which maps more than it uses
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
         room = limit_to_available(1)
     try:
-        print(json.dumps(getattr(import_module(module), function)(**spec)))
+        answer = json.dumps(getattr(import_module(module), function)(**spec))
     except Exception as error:
         if (kind := status_of(error)) is None:
             raise
@@ -58,12 +56,7 @@ def main() -> None:
         sentence = " ".join(in_a_line(error).split())
         if kind == "oom":
             sentence = f"{room:.1f} GiB are left, and do not suffice to try it; choose a smaller micro_batch"
-        print(sentence if sentence.endswith("?") else f"{sentence.rstrip('.')}.")
+        answer = sentence if sentence.endswith("?") else f"{sentence.rstrip('.')}."
         status = 2
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)  # as a rank does: tearing frameworks down takes long and can fail
-
-
-if __name__ == "__main__":
-    main()
+    Path(answer_path).write_text(answer, encoding="utf-8")
+    return status
