@@ -211,7 +211,7 @@ def test_a_module_runs_where_ranks_begin_and_the_next_launch_takes_its_parent_ov
         status = run_module("own", ["seen"], variables=variables, architecture="bert", log=log)
         assert status == 7
         (parent,) = set(children(os.getpid())) - others
-        assert (tmp_path / "log").read_text().split() == ["seen", "True"], "what ranks import is there"
+        assert (tmp_path / "log").read_text().split()[-2:] == ["seen", "True"], "what ranks import is there"
         with keep_parents():
             agent = Agent(sys.executable, ["--help"], variables=variables, log=log, architecture="bert")
             assert parent_of(agent.pid) == parent
