@@ -12,6 +12,7 @@ from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.launch.group import Group
 from bench.launch.messages import TakeFirstStep
+from bench.machine.variables import worker_variables
 from bench.measure.comparison import Comparison
 from bench.measure.plan import plans
 from bench.results import csv_files
@@ -127,9 +128,10 @@ def test_other_optimizers_pass_the_gates_and_their_states_have_their_bytes_too(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name == "adamw_4bit_torchao":  # what its like compiles with 8 bits says enough of compiling
-        settings = plans.worker_variables
         monkeypatch.setattr(
-            plans, "worker_variables", lambda *a, **b: settings(*a, **b) | {"TORCH_COMPILE_DISABLE": "1"}
+            plans,
+            "worker_variables",
+            lambda *a, **b: worker_variables(*a, **b) | {"TORCH_COMPILE_DISABLE": "1"},
         )
     states = {}
 
