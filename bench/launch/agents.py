@@ -1,7 +1,7 @@
 """Torch elastic's agents (torchrun), and the processes that fork them, in which everything is imported once.
 
-A parent (`bench.worker.parent`) ends with the agents that it has forked, and so serves a single launch: the
-next launch begins with another address layout and another allocator.
+A parent (`bench.worker.parent`) serves a single launch, and the look at the user's model before the first
+(`run_module`): the next launch begins with another address layout and another allocator.
 """
 
 import json

@@ -60,9 +60,9 @@ def _compare_environments(theirs: ColumnArrays, ours: ColumnArrays) -> list[str]
     for blocks in (theirs, ours):
         for key, text in zip(blocks["environment_hash"], blocks["environment"], strict=True):
             texts.setdefault(key, text)
-    first, *others = map(parse_environment, texts.values())
-    if not others:
+    if len(texts) == 1:
         return []
+    first, *others = map(parse_environment, texts.values())
     lines = dict.fromkeys(line for other in others for line in find_differences(first, other))
     if ours["stack"][0] != theirs["stack"][0] and lines:
         lines = {line: None for line in lines if not line.startswith(OF_A_STACK)}
