@@ -60,6 +60,8 @@ class Event:
     end: int
     id: int
     operator: int  # the id of the torch operator that started it; 0 if none did
+    thread: int = 0  # of the host, on which it began
+    is_async: bool = False  # it may end on another
     is_range: bool = False  # with a name: a profile has it on the device, too, for all that it started
 
 

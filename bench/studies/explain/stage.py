@@ -26,7 +26,7 @@ tensors: until in `SETTLED_WARMUPS` profiles in a row no step has taken memory f
 
 SETTLED_WARMUPS = 2
 
-TYPICAL_WARMUPS, PROFILER_SECONDS, COLD = 2.5, 0.4, 1.5
+TYPICAL_WARMUPS, PROFILER_SECONDS, COLD = 2.5, 0.3, 1.5
 """To estimate the time that is left: the typical number of these, the seconds that each takes besides its
 steps, and how many times as long as a step the slowest one before them takes, which decides on the rounds.
 """

@@ -8,6 +8,7 @@ names its kernels.
 """
 
 import contextlib
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from bench.machine.telemetry.host_memory import read_host_memory
-from bench.studies.explain.operator_kinds import HOST, WAITING, ProfiledRound
+from bench.studies.explain.operator_kinds import ProfiledRound
 from bench.studies.explain.profile_events import (
     ENGINE_CALLS,
-    OPTIMIZER,
     STEP,
     Event,
     Interval,
@@ -29,16 +29,12 @@ from bench.studies.explain.profile_events import (
     Work,
     divide_step,
     interval_of_step,
-    merged,
-    overlap,
     read_engine_profile,
 )
+from bench.studies.explain.thread_time import add_thread_time
 from bench.worker.rank.training import Training
 
 SETTLING_SECONDS = 0.05  # after a step, for other threads to write the end of their events
-
-COMMUNICATION = ("gloo:", "nccl:", "mpi:")
-"""Beginnings of the names of what the communication library's own threads do."""
 
 FIRST_BYTES = 128 << 20
 """Memory taken ahead of the first step; a GPT-2 of two layers needs four times as much."""
@@ -64,19 +60,19 @@ class StepProfiler:
         this_round, settled = _Round(), True
         for number, batch in enumerate(self._training.steps(2 * steps)):
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
+                gc.collect()  # torch's profiles refer to themselves, and keep events between the tensors
                 if not self._on_cuda:
                     self._heap.make_room()
                 self._training.step(batch)
                 self._training.synchronize()
                 self._training.barrier()
                 continue
-            recorded = self._profile_step(batch)
+            events = self._profile_step(batch)
             settled = settled and (self._on_cuda or self._heap.sufficed)
-            events = read_events(recorded)
             if self._on_cuda:
                 this_round.add_work(divide_step(events))
             else:
-                _add_thread_time(this_round.spent, recorded.events())
+                add_thread_time(this_round.spent, events)
             this_round.add_step(events)
         if counted:  # uncounted steps only make the heap settle
             self._rounds.append(this_round)
@@ -101,8 +97,8 @@ class StepProfiler:
             for each in self._rounds
         ]
 
-    def _profile_step(self, batch: Any) -> Any:
-        """The profile of one step.
+    def _profile_step(self, batch: Any) -> list[Event]:
+        """The events of one step.
 
         Each step has a separate profile: events of many would lie between the step's large tensors, which
         then no longer fit where they were and take new memory from the system, at several times the cost.
@@ -115,7 +111,7 @@ class StepProfiler:
             # The communication library's threads may still be writing the end of their last event; a profiler
             # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
             time.sleep(SETTLING_SECONDS)
-        return recorded
+        return read_events(recorded)
 
 
 def read_events(recorded: profile) -> list[Event]:
@@ -129,6 +125,8 @@ def read_events(recorded: profile) -> list[Event]:
             id=event.correlation_id(),
             operator=event.linked_correlation_id(),
             is_range=event.is_user_annotation(),
+            thread=event.start_thread_id(),
+            is_async=event.is_async() or event.start_thread_id() != event.end_thread_id(),
         )
         for event in recorded.profiler.kineto_results.events()
     ]
@@ -157,63 +155,6 @@ class _Round:
         self.engine_calls += (
             (event.start, event.end) for event in events if event.name in ENGINE_CALLS and not event.on_device
         )
-
-
-def _add_thread_time(spent: Spent, events: Sequence[Any]) -> None:
-    """Add the time that the step's thread spent on each operator, without the operators it called."""
-    (step,) = (event for event in events if event.name == STEP)
-    waits = merged(
-        _interval(event)
-        for event in events
-        if event.name.startswith(COMMUNICATION) and event.thread != step.thread
-    )
-    for event in events:
-        if event.thread != step.thread or event.is_async or not _is_within(event, STEP):
-            continue
-        alone = _without_children(event)
-        nanoseconds = sum(end - start for start, end in alone)
-        if _is_within(event, OPTIMIZER):
-            spent.add(event.name, nanoseconds, part="optimizer")
-        elif _computes(event.name):
-            spent.add(event.name, nanoseconds)
-        else:
-            waiting = sum(overlap(interval, waits) for interval in alone)
-            spent.add(WAITING, waiting, calls=0)
-            spent.add(HOST, nanoseconds - waiting, calls=0)
-
-
-def _computes(name: str) -> bool:
-    """Whether an operator computes; one that only calls others is the framework, and may wait inside."""
-    return not name.startswith(
-        (STEP, "autograd::engine", "torch::autograd", "DistributedDataParallel", "c10d::")
-    )
-
-
-def _is_within(event: Any, beginning: str) -> bool:
-    """Whether the event, or one around it, has a name with this beginning."""
-    while event is not None:
-        if event.name.startswith(beginning):
-            return True
-        event = event.cpu_parent
-    return False
-
-
-def _without_children(event: Any) -> list[Interval]:
-    """The parts of an event's time in which none of the events within it ran."""
-    intervals: list[Interval] = []
-    position, end_of_event = _interval(event)
-    for start, end in sorted(map(_interval, event.cpu_children)):
-        if start > position:
-            intervals.append((position, start))
-        position = max(position, end)
-    if end_of_event > position:
-        intervals.append((position, end_of_event))
-    return intervals
-
-
-def _interval(event: Any) -> Interval:
-    """An event's start and end in nanoseconds since the profile began; torch gives them in microseconds."""
-    return round(1e3 * event.time_range.start), round(1e3 * event.time_range.end)
 
 
 class HeapRoom:

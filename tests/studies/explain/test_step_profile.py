@@ -1,6 +1,7 @@
 """Where a step's time goes, of real groups: every second is counted once, and has the kind it should."""
 
 import dataclasses
+import gc
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,6 +90,25 @@ def test_products_are_counted_as_often_as_the_model_has_them(pytorch_profile: li
     # forward; two micro-batches a step. The attention's own products are batched: two in each layer.
     assert calls["aten::addmm"] == (2 * 6 + 2) * 2 * STEPS // ROUNDS
     assert calls["aten::bmm"] == 3 * 2 * 2 * 2 * STEPS // ROUNDS
+
+
+def test_a_profile_s_events_are_gone_before_the_next_step() -> None:
+    left: list[int] = []
+
+    def step(batch: torch.Tensor) -> torch.Tensor:
+        left.append(sum(isinstance(one, torch.profiler.profile) for one in gc.get_objects()))
+        return batch @ batch
+
+    training: Any = SimpleNamespace(
+        step=step,
+        steps=lambda count: [torch.ones(4, 4)] * count,
+        device=torch.device("cpu"),
+        synchronize=lambda: None,
+        barrier=lambda: None,
+    )
+    StepProfiler(training, processes=1).profile(3, counted=True)
+    without, profiled = left[::2], left[1::2]
+    assert (without, profiled) == ([0] * 3, [1] * 3)
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")

@@ -45,6 +45,14 @@ class Event:
     def end_ns(self) -> int:
         return self._end
 
+    def start_thread_id(self) -> int:
+        return 0
+
+    end_thread_id = start_thread_id
+
+    def is_async(self) -> bool:
+        return False
+
     def is_user_annotation(self) -> bool:
         return self._is_range
 
