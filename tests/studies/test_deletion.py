@@ -2,9 +2,10 @@
 
 import ast
 import dataclasses
+import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,6 +59,32 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+Run = Callable[[Sequence[str], Sequence[str]], str]
+"""Runs pytest with words, and then imports modules; what was printed. Both must succeed."""
+
+
+@pytest.fixture(scope="module")
+def run_there(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Forks of one process in the copy, which has imported nothing of it."""
+    output = tmp_path_factory.mktemp("printed") / "output"
+    program = [sys.executable, "-m", "tests.studies.import_all"]
+    with subprocess.Popen(
+        program, cwd=copy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        orders, answers = process.stdin, process.stdout
+
+        def run(words: Sequence[str], modules: Sequence[str]) -> str:
+            output.unlink(missing_ok=True)
+            orders.write(json.dumps({"words": words, "modules": modules, "output": str(output)}) + "\n")
+            status, printed = answers.readline(), output.read_text(encoding="utf-8")
+            assert status == "0\n", (words, printed[-6000:])
+            return printed
+
+        yield run
+
+
 @contextmanager
 def deleted(studies: Iterable[str], copy: Path, tmp_path: Path) -> Iterator[None]:
     """The copy without these studies and their tests, which come back."""
@@ -89,7 +116,7 @@ def modules(copy: Path, folder: str, *skipped: str) -> list[str]:
 
 @pytest.mark.parametrize("study", find_studies())
 def test_without_a_study_simulated_comparisons_run_imports_hold_and_what_is_its_own_is_refused(
-    study: str, copy: Path, tmp_path: Path
+    study: str, copy: Path, run_there: Run, tmp_path: Path
 ) -> None:
     with deleted(dependents(study), copy, tmp_path):
         assert "one workload, several backends" in run(copy, "bench", "--help")
@@ -97,7 +124,7 @@ def test_without_a_study_simulated_comparisons_run_imports_hold_and_what_is_its_
         # What stands below the studies imports none of them, and is imported without any below.
         imported = modules(copy, "bench/studies", *SLOW)
         words = ("-q", "-p", "no:cacheprovider", "-k", SIMULATED, "tests/unit/test_comparison.py")
-        assert " passed" in run(copy, "tests.studies.import_all", *imported, "--", *words)
+        assert " passed" in run_there(words, imported)
         if settings := load_part(study, "settings"):
             key = next(field.name for field in dataclasses.fields(settings.Settings))
             refused = run_python("-m", "bench", f"measure.{key}=null", cwd=copy)
@@ -105,18 +132,17 @@ def test_without_a_study_simulated_comparisons_run_imports_hold_and_what_is_its_
 
 
 def test_without_any_study_a_comparison_runs_the_core_s_unit_tests_pass_and_the_imports_are_allowed(
-    copy: Path, tmp_path: Path
+    copy: Path, run_there: Run, tmp_path: Path
 ) -> None:
     with deleted(find_studies(), copy, tmp_path):
         places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
         command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
         run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
         assert (tmp_path / "reports" / "speedup.svg").exists()
-        run(copy, "tests.studies.import_all", *modules(copy, "bench"))
         subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)
         left_out = [f"--ignore=tests/unit/{name}.py" for name in ALIKE]
-        words = ("-m", "not slow and not gpu and not time", *left_out)
-        assert " passed" in run(copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/unit", *words)
+        words = ("-q", "-p", "no:cacheprovider", "tests/unit", "-m", "not slow and not gpu and not time")
+        assert " passed" in run_there([*words, *left_out], modules(copy, "bench"))
 
 
 def test_the_table_in_docs_lists_every_study() -> None:
