@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -49,11 +50,14 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     """
     answers = []
     names, machines = name_machines(results_dir), list_machines(results_dir)
+    import_module("bench.report.figures.plan")  # matplotlib: 1 s for all processes, not for each
+    largest_first = sorted(machines, key=_bytes_of_results, reverse=True)  # else a core idles at the end
     # a forked process for each core; they end with this one
     processes = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(available_cores(), processes, die_with, (os.getpid(),)) as pool:
-        folders = [rendered_dir / machine.name for machine in machines]
-        reports = [*pool.map(render_report, machines, folders)]
+        folders = [rendered_dir / machine.name for machine in largest_first]
+        made = dict(zip(largest_first, pool.map(render_report, largest_first, folders), strict=True))
+    reports = [made[machine] for machine in machines]
     for machine, report in zip(machines, reports, strict=True):
         if report.written:  # a folder may have nothing that a page shows
             first = next(iter(report.answers), None)
@@ -130,6 +134,10 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         answers=[setting.answer for setting in settings],
         comparisons=comparisons,
     )
+
+
+def _bytes_of_results(machine: Path) -> int:
+    return sum(path.stat().st_size for path in machine.rglob("*.csv"))
 
 
 def _choose(page: StudyPage, report: Rendered) -> list[ReportedComparison]:
