@@ -12,16 +12,19 @@ MOST_KINDS = 3  # kinds of work that a sentence names: those that differ most, o
 
 
 def make_closing(comparison: ReportedComparison) -> list[tuple[str, str]]:
-    """The significant differences of each backend from the reference, after its name."""
+    """The largest differences of each backend from the reference, after its name; one may be chance."""
     notes = []
     for name, step, difference in _differences(comparison):
-        parts = [
-            f"{kind} {_signed(amount)}"
-            for kind, amount in [one for one in difference.kinds if one[1].is_clear][:MOST_KINDS]
-            if abs(amount.value) >= LEAST_SHARE * (step or 0)
-        ]
+        large = [one for one in difference.kinds if abs(one[1].value) >= LEAST_SHARE * (step or 0)]
+        sure = [one for one in large if one[1].is_clear]
+        least = abs(sure[-1][1].value) if sure else 0.0
+        # What may be chance and is larger than the least that is sure: without it the others would mislead.
+        maybe = [one for one in large if one not in sure and abs(one[1].value) > least][:1]
+        named = [one for one in large if one in sure or one in maybe][:MOST_KINDS]
+        parts = [] if sure else ["no kind of work differs for sure"]
+        parts += [f"{'maybe ' * (one in maybe)}{one[0]} {_signed(one[1])}" for one in named]
         # The unit after the last alone: each backend has one line of the terminal.
-        listed = ", ".join(parts).replace(" ms,", ",") or "no kind of work differs for sure"
+        listed = ", ".join(parts).replace(" ms,", ",")
         certain = f"of {milliseconds(step)}/step {listed}"
         if difference.leaves_most:
             certain += f"; not explained {_signed(difference.remainder)}"
