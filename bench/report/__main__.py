@@ -61,5 +61,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    gc.disable()  # it ends soon, and leaves hardly any garbage: 0.7 s of 10
+    gc.disable()  # it ends soon, and leaves hardly any garbage: 0.7 s of 10 (Intel Xeon, family 6, model 207)
     sys.exit(main())

@@ -50,7 +50,7 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     """
     answers = []
     names, machines = name_machines(results_dir), list_machines(results_dir)
-    import_module("bench.report.figures.plan")  # matplotlib: 1 s for all processes, not for each
+    import_module("bench.report.figures.plan")  # matplotlib: once, and not in each process
     largest_first = sorted(machines, key=_bytes_of_results, reverse=True)  # else a core idles at the end
     # a forked process for each core; they end with this one
     processes = multiprocessing.get_context("fork")

@@ -139,10 +139,11 @@ def test_without_any_study_a_comparison_runs_the_core_s_unit_tests_pass_and_the_
         command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
         run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
         assert (tmp_path / "reports" / "speedup.svg").exists()
+        run_there([], modules(copy, "bench"))
         subprocess.run([Path(sys.executable).with_name("lint-imports")], cwd=copy, check=True)
         left_out = [f"--ignore=tests/unit/{name}.py" for name in ALIKE]
         words = ("-q", "-p", "no:cacheprovider", "tests/unit", "-m", "not slow and not gpu and not time")
-        assert " passed" in run_there([*words, *left_out], modules(copy, "bench"))
+        assert " passed" in run_there([*words, *left_out], [])
 
 
 def test_the_table_in_docs_lists_every_study() -> None:

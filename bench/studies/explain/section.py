@@ -8,7 +8,7 @@ from bench.statistics.intervals import Amount
 from bench.studies.explain.breakdown import Breakdown, Difference, break_down, explain_difference
 
 LEAST_SHARE = 0.01  # share of a step: a short line and the answer leave out what differs by less
-MOST_KINDS = 3  # kinds of work that a sentence names: those that differ most, of those that differ for sure
+MOST_KINDS = 3  # kinds of work that a sentence names: those that differ most
 
 
 def make_closing(comparison: ReportedComparison) -> list[tuple[str, str]]:

@@ -1,10 +1,9 @@
 """On a CPU: the time that the step's thread spent on each operator, without the operators that it called."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from bench.studies.explain.operator_kinds import HOST, WAITING
-from bench.studies.explain.profile_events import OPTIMIZER, STEP, Event, Interval, Spent, merged, overlap
+from bench.studies.explain.profile_events import OPTIMIZER, STEP, Event, Spent, merged, overlap
 
 COMMUNICATION = ("gloo:", "nccl:", "mpi:")
 """Beginnings of the names of what the communication library's own threads do."""
@@ -13,19 +12,11 @@ UNCOUNTED = ("profiler::", "aten::is_leaf", "aten::output_nr", "aten::_version")
 """Beginnings of the names of what takes no time worth a name: it is the caller's."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """An event that has not ended, and the moment from which on its own time is not yet counted."""
-
-    event: Event
-    counted_until: int
-    optimizes: bool
-
-
 def add_thread_time(spent: Spent, events: Sequence[Event]) -> None:
     """Add a step's time, by the operator that ran; between operators the thread waits, or is the host's.
 
-    It waits as long as a thread of the communication library is at work.
+    At every moment the innermost event that has not ended runs. An event is within another if it neither
+    begins before nor ends after it. The thread waits as long as one of the communication library works.
     """
     (step,) = (event for event in events if event.name == STEP)
     waits = merged(
@@ -33,24 +24,6 @@ def add_thread_time(spent: Spent, events: Sequence[Event]) -> None:
         for event in events
         if event.name.startswith(COMMUNICATION) and event.thread != step.thread
     )
-    for around, (start, end), begins in _own_times(step, events):
-        name = around.event.name
-        if around.optimizes:
-            spent.add(name, end - start, part="optimizer", calls=begins)
-        elif _computes(name):
-            spent.add(name, end - start, calls=begins)
-        else:
-            waiting = overlap((start, end), waits)
-            spent.add(WAITING, waiting, calls=0)
-            spent.add(HOST, end - start - waiting, calls=0)
-
-
-def _own_times(step: Event, events: Sequence[Event]) -> Iterator[tuple[_Open, Interval, bool]]:
-    """The intervals in which each event of the step's thread ran itself; of each the first says so.
-
-    An event lies within another if it neither begins before nor ends after it. One that calls nothing but
-    another of its name, as torch's operators do for some types, is not a second call.
-    """
     inside = [
         event
         for event in events
@@ -58,28 +31,36 @@ def _own_times(step: Event, events: Sequence[Event]) -> Iterator[tuple[_Open, In
         and not event.is_async
         and step.start <= event.start
         and event.end <= step.end
-        and not event.name.startswith(UNCOUNTED)
-        and event is not step
+        and not event.name.startswith((STEP, *UNCOUNTED))
     ]
-    inside.sort(key=lambda event: (event.start, -event.end))
-    held = [_Open(step, step.start, optimizes=False)]
+    held = [(step, "")]  # the events that have not ended, each with its part of the step
+    moment = step.start
 
-    def close(latest: int) -> tuple[_Open, Interval, bool]:
-        ended = held.pop()
-        return ended, (ended.counted_until, max(ended.counted_until, min(ended.event.end, latest))), False
+    def spend(until: int) -> None:
+        nonlocal moment
+        start, moment = moment, max(moment, until)
+        event, part = held[-1]
+        if part or _computes(event.name):
+            spent.add(event.name, moment - start, part=part, calls=0)
+        else:
+            waiting = overlap((start, moment), waits)
+            spent.add(WAITING, waiting, calls=0)
+            spent.add(HOST, moment - start - waiting, calls=0)
 
-    for event in inside:
-        while event.end > held[-1].event.end:
-            yield close(event.start)
-        caller = held[-1]
-        if event.start > caller.counted_until:
-            yield caller, (caller.counted_until, event.start), False
-        caller.counted_until = max(caller.counted_until, event.end)
-        optimizes = caller.optimizes or event.name.startswith(OPTIMIZER)
-        held.append(_Open(event, event.start, optimizes))
-        yield held[-1], (event.start, event.start), event.name != caller.event.name
+    for event in sorted(inside, key=lambda event: (event.start, -event.end)):
+        while event.end > held[-1][0].end:
+            spend(min(event.start, held[-1][0].end))
+            held.pop()
+        spend(event.start)
+        caller, part = held[-1]
+        part = part or "optimizer" * event.name.startswith(OPTIMIZER)
+        # One that calls nothing but another of its name, as some of torch's operators do, is called once.
+        if event.name != caller.name and (part or _computes(event.name)):
+            spent.add(event.name, 0, part=part)
+        held.append((event, part))
     while held:
-        yield close(step.end)
+        spend(held[-1][0].end)
+        held.pop()
 
 
 def _computes(name: str) -> bool:
