@@ -26,6 +26,12 @@ def mean_of_known(values: Iterable[float | None]) -> float | None:
     return mean(known) if known else None
 
 
+def sum_of_all(values: Sequence[float | None]) -> float | None:
+    """The sum; None if a value is missing: the sum of the rest would be too low."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
 def search_resolution(micro_batch: int) -> int:
     """Samples beside this micro-batch that the search for the largest one leaves out: 1, or 3 % if more."""
     return max(1, micro_batch // 32)

@@ -52,10 +52,10 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "seconds": seconds,
             "samples_per_s": arithmetic.samples_per_s(block.steps, launch["global_batch"], seconds),
             "cpu_seconds": sum(block.cpu_seconds),
-            "other_cpu_seconds": _sum(block.other_cpu_seconds),
-            "stolen_seconds": _sum(block.stolen_seconds),
+            "other_cpu_seconds": arithmetic.sum_of_all(block.other_cpu_seconds),
+            "stolen_seconds": arithmetic.sum_of_all(block.stolen_seconds),
             "cpu_clock_mhz": min(_unless_one_is_missing(block.cpu_clock_mhz), default=None),
-            "cpu_throttles": _sum(block.cpu_throttles),
+            "cpu_throttles": arithmetic.sum_of_all(block.cpu_throttles),
             "page_faults": sum(block.page_faults),
             "host_peak_mib": _highest_mib(block.host_peak_bytes),
             "host_anonymous_peak_mib": _highest_mib(block.host_anonymous_peak_bytes),
@@ -70,7 +70,7 @@ def _block_row(record: Record, block: Block) -> dict[str, Any]:
             "torch_peak_reserved_mib": _highest_mib(block.torch_peak_reserved_bytes),
             "weights_bytes": max(record.weights_bytes, default=None),
             "optimizer_state_bytes": max(record.optimizer_state_bytes, default=None),
-            "energy_j": _sum(block.energy_joules),
+            "energy_j": arithmetic.sum_of_all(block.energy_joules),
             "last_loss": arithmetic.mean_of_known(block.last_loss),
             "loader_s": max(_unless_one_is_missing(block.loader_seconds), default=None),
             "loss_scale": block.loss_scale,
@@ -90,8 +90,8 @@ def _phase_cells(record: Record) -> dict[str, Any]:
     warm_up = record.warm_up
     cells: dict[str, Any] = {
         "import_s": max(record.import_seconds, default=None),
-        "warm_up_s": _sum([max(phase.seconds) for phase in warm_up]),
-        "warm_up_steps": _sum([phase.steps for phase in warm_up]),
+        "warm_up_s": arithmetic.sum_of_all([max(phase.seconds) for phase in warm_up]),
+        "warm_up_steps": arithmetic.sum_of_all([phase.steps for phase in warm_up]),
         "warm_up_settled": None if record.warm_up_settled is None else int(record.warm_up_settled),
     }
     for name, phase in (("setup", record.setup), ("first_step", record.first_step)):
@@ -130,7 +130,7 @@ def _gpu_cells(block: Block) -> dict[str, Any]:
             known_values("sm_clock_mhz") or known_values("sm_clock_mhz", ends)
         ),
         "gpu_temperature_c": max(known_values("temperature_c", [*samples, *ends]), default=None),
-        "gpu_power_w": _sum([arithmetic.mean_of_known(power) for power in powers]),
+        "gpu_power_w": arithmetic.sum_of_all([arithmetic.mean_of_known(power) for power in powers]),
         "gpu_throttled_by": ", ".join(sorted(reasons)),
     }
 
@@ -178,10 +178,6 @@ def _launch_cells(record: Record) -> dict[str, Any]:
 def _highest_mib(sizes: Sequence[int | None]) -> float | None:
     known = _unless_one_is_missing(sizes)
     return arithmetic.mib(max(known)) if known else None
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    return sum(known) if (known := _unless_one_is_missing(values)) else None
 
 
 def _unless_one_is_missing(values: Sequence[Any]) -> Sequence[Any]:

@@ -67,9 +67,7 @@ def find_contamination(block: Block, cores_per_rank: int) -> Contamination | Non
             reason=f"skipped {block.skipped_steps} of {block.steps} optimizer steps since gradients "
             "overflowed in fp16",
         )
-    ranks, seconds = len(block.seconds), max(block.seconds)
-    share = f"{seconds:.3f} s x {ranks} ranks x {cores_per_rank} cores"
-    core_seconds = seconds * ranks * cores_per_rank
+    core_seconds, share = _core_time(block.seconds, cores_per_rank)
     used = sum(block.cpu_seconds)
     if used > CPU_ALLOWANCE * core_seconds:
         return Contamination(
@@ -77,11 +75,22 @@ def find_contamination(block: Block, cores_per_rank: int) -> Contamination | Non
             reason=f"used {used:.3f} CPU seconds, more than {CPU_ALLOWANCE * core_seconds:.3f} = "
             f"{CPU_ALLOWANCE} x {share}",
         )
+    return find_competition(block.seconds, block.other_cpu_seconds, block.stolen_seconds, cores_per_rank)
+
+
+def find_competition(
+    seconds: Sequence[float],
+    others: Sequence[float | None],
+    stolen: Sequence[float | None],
+    cores_per_rank: int,
+) -> Contamination | None:
+    """Who took too much of the ranks' cores while they worked for `seconds`, all in seconds of each rank."""
+    core_seconds, share = _core_time(seconds, cores_per_rank)
     competitors = (
-        (block.other_cpu_seconds, OTHER_PROCESSES, "other processes had"),
-        (block.stolen_seconds, HYPERVISOR, "the hypervisor took"),
+        (others, OTHER_PROCESSES, "other processes had"),
+        (stolen, HYPERVISOR, "the hypervisor took"),
     )
-    allowed = allowed_seconds(core_seconds, ranks * cores_per_rank)
+    allowed = allowed_seconds(core_seconds, len(seconds) * cores_per_rank)
     for taken, cause, who in competitors:
         known = [value for value in taken if value is not None]
         if sum(known) > allowed:
@@ -91,6 +100,12 @@ def find_contamination(block: Block, cores_per_rank: int) -> Contamination | Non
                 f"{allowed:.3f} allowed in {share}",
             )
     return None
+
+
+def _core_time(seconds: Sequence[float], cores_per_rank: int) -> tuple[float, str]:
+    """The seconds of all the ranks' cores, and the same in words."""
+    longest, ranks = max(seconds), len(seconds)
+    return longest * ranks * cores_per_rank, f"{longest:.3f} s x {ranks} ranks x {cores_per_rank} cores"
 
 
 def has_settled(warm_up: Sequence[WarmUp]) -> bool:

@@ -12,6 +12,9 @@ class RoundProfiled(Answer, frozen=True, kw_only=True):
     """Some steps were taken under a profiler."""
 
     settled: bool  # none of them took much new memory from the system, which itself takes time
+    seconds: float  # of all of them
+    other_cpu_seconds: float | None  # that others had of the rank's cores meanwhile
+    stolen_seconds: float | None
 
 
 class StepsProfiled(Answer, frozen=True, kw_only=True):
@@ -26,6 +29,7 @@ class ProfileSteps(Request[RoundProfiled], frozen=True, tag="profile"):
     answered_by: ClassVar[str] = RANKS
     steps: int
     counted: bool  # they are a part of what `FinishProfile` answers; else they only warm up
+    replaces: bool = False  # the counted ones before, which were disturbed
 
 
 class FinishProfile(Request[StepsProfiled], frozen=True, tag="finish_profile"):

@@ -9,13 +9,13 @@ from bench.worker.rank.rank import Rank
 _PROFILERS: "WeakKeyDictionary[Rank, StepProfiler]" = WeakKeyDictionary()
 
 
-def profile(rank: Rank, steps: int, counted: bool) -> RoundProfiled:
+def profile(rank: Rank, steps: int, counted: bool, replaces: bool) -> RoundProfiled:
     """Take steps under a profiler, which goes on until `finish_profile`."""
     if rank not in _PROFILERS:
         processes = rank.spec.profiled_groups * max(1, len(rank.spec.cores))
-        _PROFILERS[rank] = StepProfiler(rank.training, processes)
+        _PROFILERS[rank] = StepProfiler(rank.training, rank.meter, processes)
     rank.training.barrier()
-    return RoundProfiled(settled=_PROFILERS[rank].profile(steps, counted=counted))
+    return _PROFILERS[rank].profile(steps, counted=counted, replaces=replaces)
 
 
 def finish_profile(rank: Rank) -> StepsProfiled:

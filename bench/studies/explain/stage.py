@@ -14,6 +14,7 @@ from bench.measure.plan.plans import Launch, timed
 from bench.measure.plan.schedule import round_orders, steps_per_block
 from bench.measure.record.progress import describe_duration
 from bench.measure.stages.stage import Stage
+from bench.results.validity import find_competition
 from bench.studies.explain.messages import FinishProfile, ProfileSteps
 from bench.studies.explain.operator_kinds import rows_of_profile
 from bench.studies.explain.table import TABLE
@@ -148,13 +149,33 @@ class Profiles(Stage):
         rounds = self._rounds(max(step_seconds.values(), default=SECONDS))
         self.shared.bar.expect({"profile": rounds - MOST_ROUNDS})
         steps = {name: _steps_of_round(seconds) for name, seconds in step_seconds.items()}
+        repeats = dict.fromkeys(names, 0)
         for number, order in enumerate(round_orders(names, launch=1, rounds=rounds), start=1):
             where = f"{WHERE}, round {number}/{rounds}"
             with self.shared.bar.doing("profile", f"{where}: {', '.join(order)}"):
                 for name in [name for name in order if name in groups]:
                     with groups.closing_if_it_fails(name):
-                        groups[name].request(ProfileSteps(steps=steps[name], counted=True))
+                        left = self.shared.plan.config.measure.repeats - repeats[name]
+                        repeats[name] += self._profile_round(groups[name], name, steps[name], left)
                         groups[name].pause()
+        if total := sum(repeats.values()):
+            rounds_again = f"{total} round{'s' * (total != 1)} of a backend"
+            self.shared.bar.print_line(f"{rounds_again} profiled again, since others had the cores")
+
+    def _profile_round(self, group: Group, name: str, steps: int, left: int) -> int:
+        """Profile a round; again while others have the cores, `left` times at most. How often again."""
+        cores_per_rank, again = len(self.shared.plan.backends[name].spec.cores[0]), 0
+        while True:
+            answers = group.request(ProfileSteps(steps=steps, counted=True, replaces=again > 0))
+            competition = find_competition(
+                [answer.seconds for answer in answers],
+                [answer.other_cpu_seconds for answer in answers],
+                [answer.stolen_seconds for answer in answers],
+                cores_per_rank,
+            )
+            if not competition or again >= left:
+                return again
+            again += 1
 
     def _rounds(self, step_seconds: float) -> int:
         """The number of rounds if the longest step takes this long."""

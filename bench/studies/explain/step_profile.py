@@ -10,7 +10,7 @@ names its kernels.
 import contextlib
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from bench.machine.telemetry.host_memory import read_host_memory
+from bench.machine.telemetry.rank_meter import RankMeter
+from bench.results.arithmetic import sum_of_all
+from bench.studies.explain.messages import RoundProfiled
 from bench.studies.explain.operator_kinds import ProfiledRound
 from bench.studies.explain.profile_events import (
     ENGINE_CALLS,
@@ -49,15 +52,16 @@ its end, a heap grows by the whole room at every step."""
 class StepProfiler:
     """Profiles rounds of steps, as `processes` processes here do; on CUDA seconds are the device's."""
 
-    def __init__(self, training: Training, processes: int) -> None:
-        self._training = training
+    def __init__(self, training: Training, meter: RankMeter, processes: int) -> None:
+        self._training, self._meter = training, meter
         self._on_cuda = training.device.type == "cuda"
         self._rounds: list[_Round] = []
         self._heap = HeapRoom(processes)
 
-    def profile(self, steps: int, *, counted: bool) -> bool:
-        """Profile `steps` steps, each after one without profiler; whether none took much memory."""
+    def profile(self, steps: int, *, counted: bool, replaces: bool = False) -> RoundProfiled:
+        """Profile `steps` steps, each after one without profiler; `replaces` the latest that were counted."""
         this_round, settled = _Round(), True
+        taken: list[Mapping[str, float | None]] = []  # from the cores, during each profiled step
         for number, batch in enumerate(self._training.steps(2 * steps)):
             if number % 2 == 0:  # what is made of the events of the step before has cooled the caches
                 gc.collect()  # torch's profiles refer to themselves, and keep events between the tensors
@@ -67,16 +71,24 @@ class StepProfiler:
                 self._training.synchronize()
                 self._training.barrier()
                 continue
-            events = self._profile_step(batch)
+            events, figures = self._profile_step(batch)
+            taken.append(figures)
             settled = settled and (self._on_cuda or self._heap.sufficed)
             if self._on_cuda:
                 this_round.add_work(divide_step(events))
             else:
                 add_thread_time(this_round.spent, events)
             this_round.add_step(events)
+        if replaces:
+            self._rounds.pop()
         if counted:  # uncounted steps only make the heap settle
             self._rounds.append(this_round)
-        return settled
+        return RoundProfiled(
+            settled=settled,
+            seconds=this_round.nanoseconds / 1e9,
+            other_cpu_seconds=sum_of_all([each["other_cpu_seconds"] for each in taken]),
+            stolen_seconds=sum_of_all([each["stolen_seconds"] for each in taken]),
+        )
 
     def finish(self) -> list[ProfiledRound]:
         """What the counted steps of each round were spent on; ends the profile of the engine's own, too."""
@@ -97,21 +109,24 @@ class StepProfiler:
             for each in self._rounds
         ]
 
-    def _profile_step(self, batch: Any) -> list[Event]:
-        """The events of one step.
+    def _profile_step(self, batch: Any) -> tuple[list[Event], dict[str, Any]]:
+        """The events of one step, and what the meter says of it.
 
         Each step has a separate profile: events of many would lie between the step's large tensors, which
         then no longer fit where they were and take new memory from the system, at several times the cost.
         """
         activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * self._on_cuda
         with profile(activities=activities) as recorded:
+            self._meter.prepare(new_peak=False)
             with self._heap.growing_if_needed(), record_function(STEP):
+                self._meter.start()
                 self._training.step(batch)
                 self._training.synchronize()
+            figures = self._meter.stop()
             # The communication library's threads may still be writing the end of their last event; a profiler
             # that is stopped meanwhile corrupts the heap (seen with torch 2.6 and gloo, once in five runs).
             time.sleep(SETTLING_SECONDS)
-        return read_events(recorded)
+        return read_events(recorded), figures
 
 
 def read_events(recorded: profile) -> list[Event]:

@@ -14,15 +14,23 @@ from tests.support.many_models import comparison as of_model
 
 def _profile(group: FakeGroup, request: ProfileSteps, rank: int) -> RoundProfiled:
     assert group.spec.profiled_groups
+    profiles = group.counts["profile"]
+    disturbed = group.script.get("profiles_disturbed", {}).get(profiles, 0.0)
+    seconds = group.script["step_seconds"] * request.steps * (1 + disturbed)
     if request.counted and rank == 0:
-        group.noted.append(request.steps)
-    return RoundProfiled(settled=group.counts["profile"] >= group.script.get("settled_after", 1))
+        if request.replaces:
+            group.noted.pop()
+        group.noted.append(_round(seconds, request.steps))
+    return RoundProfiled(
+        settled=profiles >= group.script.get("settled_after", 1),
+        seconds=seconds,
+        other_cpu_seconds=seconds * disturbed,
+        stolen_seconds=None,
+    )
 
 
 def _finish(group: FakeGroup, request: FinishProfile, rank: int) -> StepsProfiled:
-    return StepsProfiled(
-        rounds=[_round(group.script["step_seconds"] * steps, steps) for steps in group.noted]
-    )
+    return StepsProfiled(rounds=group.noted)
 
 
 def _round(seconds: float, steps: int) -> ProfiledRound:

@@ -12,6 +12,8 @@ import torch
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import Build, TakeFirstStep, TimeBlock
+from bench.machine.telemetry.gpu_meter import GpuMeter
+from bench.machine.telemetry.rank_meter import RankMeter
 from bench.measure.comparison import Comparison
 from bench.measure.plan.plans import PARITY
 from bench.studies.explain.messages import FinishProfile, ProfileSteps, StepsProfiled
@@ -21,6 +23,8 @@ from tests.support.configs import a_config
 from tests.support.cores import two_cores
 
 STEPS, ROUNDS = 4, 2
+
+METER = RankMeter(GpuMeter(None))
 
 pytestmark = [pytest.mark.usefixtures("forked"), two_cores]
 
@@ -106,7 +110,7 @@ def test_a_profile_s_events_are_gone_before_the_next_step() -> None:
         synchronize=lambda: None,
         barrier=lambda: None,
     )
-    StepProfiler(training, processes=1).profile(3, counted=True)
+    StepProfiler(training, METER, processes=1).profile(3, counted=True)
     without, profiled = left[::2], left[1::2]
     assert (without, profiled) == ([0] * 3, [1] * 3)
 
@@ -121,6 +125,6 @@ def test_a_gpu_that_the_profiler_does_not_see_is_refused() -> None:
         barrier=lambda: None,
         engine=SimpleNamespace(),
     )
-    profiler = StepProfiler(training, processes=1)
+    profiler = StepProfiler(training, METER, processes=1)
     with pytest.raises(LaunchFailed, match="saw nothing of what the GPU did"):
         profiler.profile(1, counted=True)

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
@@ -46,11 +46,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     )
 
     def call(
+        disturbed: Mapping[int, float] | None = None,
         in_sweep: bool = False,
         resume: bool = False,
         backends: tuple[str, ...] = tuple(BACKENDS),
         **measure: Any,
     ) -> list[str]:
+        scripts["ortmodule"]["profiles_disturbed"] = disturbed or {}
         config = a_config(tmp_path, **{"explain": True} | measure)
         config.resume, config.backends = resume, {name: BACKENDS[name] for name in backends}
         return measure_and_report(config, "m-cpux2", in_sweep=in_sweep)
@@ -111,6 +113,29 @@ def test_the_verdict_comes_before_the_profiles_and_then_only_what_they_add(
     assert [said.count(part) for part in parts[:3]] == [1, 1, 1]
     places = [said.index(part) for part in parts]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "repeats", "again", "slow"),
+    [({3: 0.5}, 3, 1, 0), ({3: 0.5}, 0, 0, 1), ({3: 0.5, 4: 0.5, 6: 0.5}, 2, 2, 1), ({3: 0.04}, 3, 0, 1)],
+)
+def test_a_round_that_others_disturbed_is_profiled_again_as_often_as_a_block(
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    disturbed: dict[int, float],
+    repeats: int,
+    again: int,
+    slow: int,
+) -> None:
+    """The first two profiles warm up; what takes longer, but disturbed by nobody, is kept."""
+    assert run(disturbed, repeats=repeats) == []
+    said = re.findall(r"(\d) rounds? of a backend profiled again", capsys.readouterr().err)
+    assert said == [str(again)] * (again > 0)
+    table = TABLE.read(tmp_path / "results" / "m-cpux2.breakdown.csv")
+    rounds = table[table["backend"] == "ortmodule"].groupby("round")["seconds_per_step"].sum()
+    assert sorted(rounds.round(3))[0] == 0.4
+    assert (rounds.round(3) > 0.4).sum() == slow
 
 
 def test_without_profiles_nothing_is_announced_and_why_is_what_to_type_next(
