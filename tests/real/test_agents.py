@@ -15,6 +15,9 @@ from bench.launch.channel import TOKEN_VARIABLE
 from bench.setup.checkout import ROOT
 from tests.support.processes import alive, children, descendants, gone, parent_of
 
+of_parents = pytest.mark.once
+"""Of the processes that fork agents, which are ours; the agents are torch's, of either stack."""
+
 
 class Starter:
     """Starts agents, and ends those that are left."""
@@ -117,6 +120,7 @@ def test_one_that_is_killed_ends_alone(starter: Starter) -> None:
     assert other.returncode == -signal.SIGTERM
 
 
+@of_parents
 def test_without_the_process_that_forked_them_all_end_and_later_ones_get_another(starter: Starter) -> None:
     agents = [starter.start("sleep 60") for _ in range(2)]
     forking, below = parent_of(agents[0].pid), [pid for agent in agents for pid in descendants(agent.pid)]
@@ -128,6 +132,7 @@ def test_without_the_process_that_forked_them_all_end_and_later_ones_get_another
     assert parent_of(starter.start("sleep 60").pid) != forking
 
 
+@of_parents
 def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -> None:
     first, last = starter.start("sleep 60"), starter.start("sleep 60")
     parent = parent_of(first.pid)
@@ -149,6 +154,7 @@ def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -
     assert not Path(f"/proc/{parent}").exists()
 
 
+@of_parents
 def test_a_parent_whose_coordinator_is_gone_ends_without_a_word(starter: Starter) -> None:
     with keep_parents():
         agent = starter.start("exit 0")
@@ -158,6 +164,7 @@ def test_a_parent_whose_coordinator_is_gone_ends_without_a_word(starter: Starter
         assert starter.said(agent) == ""
 
 
+@of_parents
 def test_while_a_launch_starts_the_parent_of_the_next_imports_too_and_then_sleeps(starter: Starter) -> None:
     others = set(children(os.getpid()))
 
@@ -197,6 +204,7 @@ def test_one_whose_python_has_no_torch_says_so_in_its_log_and_one_without_a_pyth
         assert starter.said(agent).endswith("ModuleNotFoundError: No module named 'torch'\n")
 
 
+@of_parents
 def test_a_module_runs_where_ranks_begin_and_the_next_launch_takes_its_parent_over(tmp_path: Path) -> None:
     end_spares()
     others = set(children(os.getpid()))

@@ -67,6 +67,7 @@ def test_a_folder_of_texts_with_workers(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache" / "bench").glob("*.arrow"))) == 1, "tokenized once"
 
 
+@pytest.mark.once
 def test_a_folder_of_images(tmp_path: Path) -> None:
     conf = tmp_path / "conf" / "model" / "vit-mini.yaml"
     conf.parent.mkdir(parents=True)

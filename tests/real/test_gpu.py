@@ -32,7 +32,7 @@ from bench.setup.checkout import ROOT
 from tests.support import pretended_gpu
 from tests.support.configs import TINY_MODEL
 from tests.support.interruptions import of_kind
-from tests.support.pretended_gpu.nvml import PretendedNvml
+from tests.support.pretended_gpu.nvml import CONTEXT, PretendedNvml
 
 GIB = 2**30
 MIB = 2**20
@@ -437,20 +437,21 @@ def test_the_default_comparison_fills_every_row_and_explains_itself(
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 @pytest.mark.parametrize("precision", [pytest.param("bf16", marks=pytest.mark.gpu), "fp16"])
 def test_in_16_bits_backends_train_alike_and_have_collectives(
     precision: str, tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On three pretended GPUs, among which nothing can be divided evenly. A CPU's bf16 is no GPU's."""
     names = ("pytorch", "pytorch_zero1") if is_pretended else IN_16_BITS[precision]
-    ranks, batch = (3, 4) if is_pretended else (1, 32)
+    ranks, batch, length = (3, 2, 8) if is_pretended else (1, 32, 64)
     if is_pretended:
         monkeypatch.setenv(pretended_gpu.COUNT, str(ranks))
     more = ("measure.collectives=count",) if precision == "fp16" else ()
     _, rows = bench(
         tmp_path,
         *(f"precision={precision}", listed(*names), "measure=quick", f"device.world_size={ranks}"),
-        *("seq_len=64", f"micro_batch={batch}", *more),
+        *(f"seq_len={length}", f"micro_batch={batch}", *more),
     )
     check_rows(rows)
     assert set(rows["precision"]) == {precision}
@@ -492,46 +493,40 @@ def until(line: str, process: "subprocess.Popen[str]") -> list[str]:
     pytest.fail("".join(printed))
 
 
-SIX_ROUNDS = ("backend=[pytorch,pytorch_best]", "measure.rounds=6", "measure=quick", "measure.explain=false")
-
-
 @pytest.mark.exhaustive
 @pytest.mark.once
-def test_a_rank_that_dies_while_others_wait_costs_its_backend_alone(tmp_path: Path) -> None:
-    comparison = start(tmp_path, *SIX_ROUNDS)
-    until("round 2/6", comparison)
+def test_a_rank_that_dies_costs_its_backend_alone_and_after_ctrl_c_a_comparison_on_a_gpu_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Others wait meanwhile; what NVML said of the blocks is read again."""
+    rounds = 25  # many are left when the signals arrive
+    command = (
+        *("backend=[pytorch,pytorch_best]", "measure=quick", "measure.explain=false", "precision=fp32"),
+        *(f"measure.rounds={rounds}", "measure.block_seconds=0.1"),
+    )
+    comparison = start(tmp_path, *command)
+    until(f"round 2/{rounds}", comparison)
     (rank,) = (
         rank
         for rank in of_kind("rank", comparison.pid)
         if Path(f"/proc/{rank}/fd/1").readlink().parent.name == "pytorch_best"  # the log
     )
     os.kill(rank, signal.SIGKILL)
+    until(f"round 5/{rounds}", comparison)
+    comparison.send_signal(signal.SIGINT)
     printed, _ = comparison.communicate()
-    assert comparison.returncode == 1, printed
+    assert comparison.returncode == 130, printed
     rows = rows_in(tmp_path)
     (lost,) = rows[rows["status"] != "ok"].to_dict("records")
     assert (lost["backend"], lost["status"]) == ("pytorch_best", "crashed")
     assert "killed by SIGKILL" in lost["message"]
-    assert len(rows[(rows["backend"] == "pytorch") & (rows["status"] == "ok")]) == 6
-
-
-@pytest.mark.exhaustive
-@pytest.mark.once
-def test_after_ctrl_c_a_comparison_on_a_gpu_goes_on(tmp_path: Path) -> None:
-    comparison = start(tmp_path, *SIX_ROUNDS)
-    until("round 3/6", comparison)
-    comparison.send_signal(signal.SIGINT)
-    comparison.communicate()
-    assert comparison.returncode == 130
-    kept = rows_in(tmp_path)
-    assert len(kept) >= 2 * 2
-    _, rows = bench(tmp_path, *SIX_ROUNDS, "resume=true")
+    kept = rows[rows["backend"] == "pytorch"]
+    assert 4 <= len(kept) < rounds
+    assert set(kept["status"]) == {"ok"}
+    _, rows = bench(tmp_path, *command, "resume=true")
     columns = ["backend", "launch", "round", "seconds"]
     assert len(kept[columns].merge(rows[columns])) == len(kept), "they are as they were"
-    assert rows["backend"].value_counts().to_dict() == dict.fromkeys(
-        ("pytorch", "pytorch_best"), len(rows) // 2
-    )
-    assert len(rows) // 2 >= 6
+    assert rows[rows["status"] == "ok"]["backend"].value_counts().min() >= rounds
 
 
 @pytest.mark.exhaustive
@@ -539,14 +534,14 @@ def test_after_ctrl_c_a_comparison_on_a_gpu_goes_on(tmp_path: Path) -> None:
 def test_the_largest_batch_is_found_where_the_memory_ends(
     tmp_path: Path, is_pretended: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    length, first = (64, 16) if is_pretended else (4096, 64)
+    length, first, driver = (64, 4, CONTEXT) if is_pretended else (4096, 64, 0)
     if is_pretended:
-        monkeypatch.setenv(pretended_gpu.MEMORY, "640")  # MiB
+        monkeypatch.setenv(pretended_gpu.MEMORY, "400")  # MiB
     printed, rows = bench(
         tmp_path,
         *("backend=[pytorch]", "measure.batch=max", "measure.max_trials=5", "data.lengths=full"),
         *(f"seq_len={length}", f"++model.config.max_position_embeddings={length}", f"micro_batch={first}"),
-        "measure=quick",
+        *("measure=quick", "precision=fp32"),
     )
     (size,) = set(rows["micro_batch"])
     trials = records(tmp_path, "pytorch")[-1]["trials"]
@@ -555,7 +550,7 @@ def test_the_largest_batch_is_found_where_the_memory_ends(
     assert too_large, printed
     assert all("out of memory" in one["message"] for one in too_large)
     # Half of the memory at least is used, or the search has ended too early.
-    assert rows["torch_peak_reserved_mib"].max() > 0.5 * visible_gpus()[0].memory_total_bytes / MIB
+    assert rows["torch_peak_reserved_mib"].max() > 0.5 * (visible_gpus()[0].memory_total_bytes - driver) / MIB
 
 
 # --- what only a pretended GPU can be asked to do -------------------------------------------------------

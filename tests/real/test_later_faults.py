@@ -200,6 +200,7 @@ def found(config: Config, plants: dict[str, Any]) -> list[tuple[str, int, str, s
     "name",
     [name if name in IN_MAKE_TEST else pytest.param(name, marks=pytest.mark.exhaustive) for name in FAULTS],
 )
+@pytest.mark.once
 def test_a_fault_that_only_a_later_batch_or_step_shows_is_caught_and_named(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     model = a_model(config=a_model().config | NO_DROPOUT) if fault.timed else None

@@ -99,6 +99,7 @@ def test_the_imports_are_made_before_a_rank_begins_and_count_as_its_set_up(group
         assert "not forked" not in group.log_tail()
 
 
+@pytest.mark.once
 def test_a_rank_that_is_killed_before_it_begins_is_named(starter: GroupStarter) -> None:
     with starter.start("pytorch", PARITY) as group:
         agent = group.local_ranks.agent.pid
