@@ -97,7 +97,7 @@ def test_a_picture_has_the_size_of_the_configuration_or_of_one_inside_it_or_the_
         random = np.random.default_rng(0)
         found = SimpleNamespace(num_labels=3, **settings)
         task = tasks.make("semantic-segmentation")
-        batch = task.synthetic(found, lengths=np.array([1]), seq_len=None, random=random)
+        batch = task.draw(found, lengths=np.array([1]), seq_len=None, random=random)
         assert batch["labels"].shape == (1, *batch["pixel_values"].shape[2:])
         return batch["pixel_values"].shape
 

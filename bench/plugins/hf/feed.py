@@ -66,12 +66,9 @@ class Loader(Feed):
             seq_len=spec.seq_len,
             global_batch=spec.micro_batch * spec.grad_accum * world_size,
         )
+        samples = len(prepared.samples)
         self.order = Order(
-            len(prepared.samples),
-            micro_batch=spec.micro_batch,
-            rank=rank,
-            world_size=world_size,
-            seed=spec.seed,
+            samples, micro_batch=spec.micro_batch, rank=rank, world_size=world_size, seed=spec.seed
         )
         self.batches = Batches(prepared)
         self.distinct = self.order.per_epoch

@@ -63,13 +63,14 @@ def _predict(settings: Sequence[str], out: Path | None) -> int:
         )
     prediction = predict(config, facts, topology)
     checked = check_bytes(RESULTS)
-    from bench.studies.scale.figure import write_scale_figure
+    from bench.report.figures.picture_files import write_figure
+    from bench.studies.scale.figure import draw_scaling
 
     folder = out or RENDERED
     page, figure = folder / PAGE, folder / FIGURE
     with reporting_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_scale_figure(prediction, figure)
+        write_figure(figure, lambda: draw_scaling(prediction))
         blocks = scale_page(prediction, checked, _command(settings), Path(FIGURE))
         write_atomically(page, render_markdown(blocks))
     console = Console(width=WIDTH)

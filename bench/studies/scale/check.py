@@ -64,9 +64,7 @@ def _points(rows: pd.DataFrame, collectives: pd.DataFrame, facts: ModelFacts) ->
     """One for each backend of a comparison whose collectives were counted, and whose sharding is known."""
     for _, row in rows.drop_duplicates("backend").iterrows():
         ranks, sharding = int(row["world_size"]), str(row["sharding"])
-        if counted := counted_bytes(collectives, row["backend"], ranks):
-            if sharding not in SHARDINGS:
-                continue
+        if sharding in SHARDINGS and (counted := counted_bytes(collectives, row["backend"], ranks)):
             traffic = traffic_of(sharding, facts, ranks=ranks)
             yield CheckedBytes(
                 model=row["model"],

@@ -6,16 +6,12 @@ shapes alone (torch's FakeTensorMode), so that a model of any size takes next to
 
 import dataclasses
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import msgspec
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
+from torch._subclasses import fake_tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.launch.spec import WorkerSpec
@@ -48,15 +44,13 @@ def _count_somehow(spec: WorkerSpec) -> ModelFacts:
     labels: it is counted with the sum of its outputs as loss.
     """
     for training, labelled in ((True, True), (False, True), (True, False)):
-        try:
+        with suppress(fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException):
             return _count(spec, training=training, labelled=labelled)
-        except (DataDependentOutputException, DynamicOutputShapeException):
-            continue
     return _count(spec, training=False, labelled=False)
 
 
 def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
         model = models.build(
             spec.model, attention=spec.attention, dropout=spec.dropout, checkpointing=spec.checkpointing
@@ -93,16 +87,12 @@ def _count(spec: WorkerSpec, *, training: bool, labelled: bool) -> ModelFacts:
         parameters=models.parameter_count(model),
         tensors=tuple(one.numel() for one in trained(model)),
         layers=len(layers),
-        layer_parameters=sum(
-            one.numel() for layer in layers for one in layer.parameters() if one.requires_grad
-        ),
+        layer_parameters=sum(one.numel() for layer in layers for one in trained(layer)),
         forward_flops=forward,
         backward_flops=backward,
         activation_bytes=saved.total,
         layer_activation_bytes=in_layers,
-        ready=tuple(
-            (elements, (flops - forward) / backward if backward else 1.0) for elements, flops in ready
-        ),
+        ready=tuple((count, (flops - forward) / backward if backward else 1.0) for count, flops in ready),
     )
 
 
@@ -110,9 +100,7 @@ class _Saved:
     """Bytes of what autograd keeps; what several operators keep counts once, and parameters do not count."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._seen = {
-            parameter.untyped_storage()._cdata for parameter in [*model.parameters(), *model.buffers()]
-        }
+        self._seen = {one.untyped_storage()._cdata for one in [*model.parameters(), *model.buffers()]}
         self._kept: list[torch.UntypedStorage] = []  # so that no other storage gets the same address
         self.total = 0
         self._before_layers: int | None = None

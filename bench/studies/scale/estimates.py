@@ -35,8 +35,7 @@ class Estimate:
     @classmethod
     def of(cls, cells: Mapping[str, Any], unit: float = 1.0) -> "Estimate":
         """An estimate from `value`, `low` and `high` of a YAML file, which are in this unit."""
-        value, low, high = (float(cells[name]) * unit for name in ("value", "low", "high"))
-        return cls(value=value, low=low, high=high)
+        return cls(**{name: float(cells[name]) * unit for name in ("value", "low", "high")})
 
 
 class Dice:

@@ -1,8 +1,6 @@
 """The figure of a prediction, hollow and dashed, so that it does not look measured."""
 
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,7 +8,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bench.report.content.shardings import name_sharding
-from bench.report.figures.picture_files import write_figure
 from bench.report.figures.style import FAINT, INK, WIDTH, mark_entry, titled_figure
 from bench.studies.scale.predict import WORLD_SIZES, Point, Prediction
 
@@ -25,13 +22,8 @@ _LOOKS: dict[str, tuple[str, float, str, tuple[float, ...]]] = {
 }
 
 
-def write_scale_figure(prediction: Prediction, path: Path) -> None:
-    """Draw predicted efficiency against ranks as SVG: a dashed line with its range for each sharding."""
-    write_figure(path, partial(draw_scaling, prediction))
-
-
 def draw_scaling(prediction: Prediction) -> Figure:
-    """Draw it."""
+    """Draw predicted efficiency against ranks: a dashed line with its range for each sharding."""
     lines = prediction.lines
     points = [point for line in lines.values() for point in line]
     legend = [mark_entry(name_sharding(sharding), _marker(sharding)) for sharding in lines]

@@ -9,7 +9,7 @@ from bench.config.schema import Config
 from bench.errors import UserError
 from bench.results import prediction
 from bench.results.prediction import BYTES_OF_16_BITS, FP32_BYTES
-from bench.studies.scale.estimates import Dice, Draws, Estimate, estimates_of
+from bench.studies.scale.estimates import Dice, Estimate, estimates_of
 from bench.studies.scale.model_facts import ModelFacts
 from bench.studies.scale.steps import Parts, predict_step
 from bench.studies.scale.topology import DeviceKind, LinkedNodes, Topology
@@ -40,12 +40,7 @@ class Point:
     over_base: Estimate  # samples/s over those of DDP
     exposed: float  # share of the step by which sending makes it longer
     needed_gib: float  # of a rank's memory
-    memory_gib: float  # that it has
-
-    @property
-    def fits(self) -> bool:
-        """Whether a rank has the memory that it needs."""
-        return self.needed_gib <= self.memory_gib
+    fits: bool  # whether it has as much
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,26 +71,21 @@ def predict(config: Config, facts: ModelFacts, topology: Topology) -> Prediction
         exposed[sharding] = (step.exposed / step.total)[0]
     lines = {}
     for sharding, rate in rates.items():
-        estimates = zip(
-            estimates_of(rate),
-            estimates_of(rate / ranks / rate[:, :1]),
-            estimates_of(rate / rates[BASE]),
-            strict=True,
-        )
+        figures = (rate, rate / ranks / rate[:, :1], rate / rates[BASE])
+        samples_per_s, efficiency, over_base = map(estimates_of, figures)
+        needed = [_memory_bytes(sharding, config, facts, number) for number in WORLD_SIZES]
         lines[sharding] = [
             Point(
                 sharding=sharding,
                 ranks=number,
-                samples_per_s=samples_per_s,
-                efficiency=efficiency,
-                over_base=over_base,
+                samples_per_s=samples_per_s[place],
+                efficiency=efficiency[place],
+                over_base=over_base[place],
                 exposed=float(exposed[sharding][place]),
-                needed_gib=_memory_bytes(sharding, config, facts, number) / 2**30,
-                memory_gib=device.memory_bytes.value / 2**30,
+                needed_gib=needed[place] / 2**30,
+                fits=needed[place] <= device.memory_bytes.value,
             )
-            for place, (number, (samples_per_s, efficiency, over_base)) in enumerate(
-                zip(WORLD_SIZES, estimates, strict=True)
-            )
+            for place, number in enumerate(WORLD_SIZES)
         ]
     return Prediction(config=config, facts=facts, topology=topology, lines=lines)
 
@@ -164,24 +154,18 @@ def _parts(facts: ModelFacts, device: DeviceKind, precision: str, dice: Dice, *,
         )
     flops_per_s = device.peak_flops_per_s[precision] * dice.draw(device.reached_share)
     bytes_per_s = dice.draw(device.memory_bytes_per_s)
-    elements, shares = _ready_profile(facts)
+    elements, shares = np.array([(0, 0), *facts.ready], dtype=float).T
     return Parts(
         forward=facts.forward_flops / flops_per_s,
         backward=facts.backward_flops / flops_per_s,
         update=facts.trainable * dice.draw(UPDATE_BYTES) / bytes_per_s,
         copies=facts.trainable * dice.draw(COPY_BYTES) / bytes_per_s,
         grad_accum=grad_accum,
-        elements_ready=elements,
-        share_ready=shares,
+        elements_ready=elements / facts.trainable,
+        share_ready=np.minimum(shares, 1.0),
     )
 
 
 def precisions_of(device: DeviceKind) -> list[str]:
     """The precisions in which a device's achieved rate is known, bf16 first."""
     return [precision for precision in SIXTEEN_BITS if precision in device.peak_flops_per_s]
-
-
-def _ready_profile(facts: ModelFacts) -> tuple[Draws, Draws]:
-    """Shares of all gradients, and of the backward pass's FLOPs that are done when these are ready."""
-    elements, shares = np.array([(0, 0), *facts.ready], dtype=float).T
-    return elements / facts.trainable, np.minimum(shares, 1.0)

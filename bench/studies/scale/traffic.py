@@ -160,10 +160,7 @@ def sent_in_a_step(traffic: Sequence[Traffic], ranks: int, grad_accum: int, *, l
     total = 0.0
     for each in traffic:
         sizes = [elements * each.element_bytes for elements in each.sizes]
-        counted = Collective(
-            kind=each.kind,
-            bytes=sum(size for size in sizes if size > least_bytes),
-            element_bytes=each.element_bytes,
-        )
+        sent = sum(size for size in sizes if size > least_bytes)
+        counted = Collective(kind=each.kind, bytes=sent, element_bytes=each.element_bytes)
         total += sent_bytes(counted, ranks) * (grad_accum if each.each_pass else 1)
     return total

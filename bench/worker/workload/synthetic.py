@@ -33,7 +33,7 @@ def synthetic(
     made = []
     for _ in range(count):
         real = draw_lengths(data, count=micro_batch, seq_len=seq_len or 1, random=random)
-        made.append(tasks.make(task).synthetic(settings, lengths=real, seq_len=seq_len, random=random))
+        made.append(tasks.make(task).draw(settings, lengths=real, seq_len=seq_len, random=random))
     return made
 
 

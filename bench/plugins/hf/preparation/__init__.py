@@ -56,9 +56,7 @@ class TaskPreparation(ABC):
             raise UserError(
                 f"data=hf needs {kind}; set data.processor=… to a folder or the id of a model on the hub."
             )
-        there = "is a folder, but"
-        if not Path(place).exists():
-            there = "is no folder here, and as a hub id"
+        there = "is a folder, but" if Path(place).exists() else "is no folder here, and as a hub id"
         try:
             loader = getattr(transformers, self.processor_class)
             self.processor = loader.from_pretrained(place, trust_remote_code=False)
@@ -108,8 +106,8 @@ class TaskPreparation(ABC):
         """What makes a tokenizer cut off or pad every text to `seq_len`."""
         return {"padding": "max_length", "truncation": True, "max_length": self.seq_len}
 
-    def check_tokenizer(self, tokenizer: Any, *, fast: bool = False, pads: bool = True) -> None:
-        """Refuse a tokenizer that does not fit model, length or task, which may need a `fast` one."""
+    def check_tokenizer(self, tokenizer: Any, *, fast: bool = False, pads: bool = True) -> Any:
+        """The tokenizer; refused if it does not fit model, length or task, which may need a `fast` one."""
         assert self.seq_len is not None, "bench.config.schema sees to it"
         where, settings = self.data.processor, self.settings
         words, rows = len(tokenizer), getattr(settings, "vocab_size", None)
@@ -134,6 +132,7 @@ class TaskPreparation(ABC):
                 )
             tokenizer.pad_token = tokenizer.eos_token  # as training scripts do for GPT-2
         tokenizer.padding_side = "right"  # where every synthetic batch has it
+        return tokenizer
 
     def text(self, rows: Sequence[Any], column: str, *, may_be_empty: bool = False) -> list[str]:
         """A column of texts. What is missing is an empty text, or refused where a sample needs one."""

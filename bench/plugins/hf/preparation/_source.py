@@ -78,9 +78,7 @@ def cannot_write(cache: Path, error: OSError) -> UserError:
     )
 
 
-def named(
-    dataset: Any, data: Data, task: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> Any:
+def named(dataset: Any, data: Data, task: str, columns: tuple[str, ...], optional: tuple[str, ...]) -> Any:
     """The dataset with the task's columns only, under the task's names.
 
     A name with a dot is inside a column, as in `++data.columns={source: translation.de}`.

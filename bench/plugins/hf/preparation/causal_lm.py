@@ -16,9 +16,8 @@ class Preparation(TaskPreparation):
 
     def prepare(self, dataset: Any) -> Samples:
         """Pieces of `seq_len` tokens."""
-        tokenizer, length = self.processor, self.seq_len
+        tokenizer, length = self.check_tokenizer(self.processor, pads=False), self.seq_len
         assert length is not None, "bench.config.schema sees to it"
-        self.check_tokenizer(tokenizer, pads=False)
 
         def encode(rows: dict[str, list[Any]]) -> dict[str, list[list[int]]]:
             encoded = tokenizer(self.text(rows["text"], "text", may_be_empty=True), verbose=False)

@@ -16,8 +16,7 @@ class Preparation(TaskPreparation):
 
     def prepare(self, dataset: Any) -> Samples:
         """Every text cut off or padded to `seq_len`; empty ones are left out."""
-        tokenizer = self.processor
-        self.check_tokenizer(tokenizer)
+        tokenizer = self.check_tokenizer(self.processor)
         if tokenizer.mask_token is None:
             raise UserError(
                 f"data.processor={self.data.processor} has no mask token, which model.task=masked-lm "

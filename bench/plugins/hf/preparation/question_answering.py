@@ -24,9 +24,8 @@ class Preparation(TaskPreparation):
 
     def prepare(self, dataset: Any) -> Samples:
         """Question and context, padded to `seq_len`."""
-        tokenizer, length = self.processor, self.seq_len
+        tokenizer, length = self.check_tokenizer(self.processor, fast=True), self.seq_len
         assert length is not None, "bench.config.schema sees to it"
-        self.check_tokenizer(tokenizer, fast=True)
         longest = min(LONGEST_QUESTION, length // 4)
         stride = min(STRIDE, (length - longest - SPECIAL) // 2)
 

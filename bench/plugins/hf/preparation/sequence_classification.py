@@ -14,8 +14,7 @@ class Preparation(TaskPreparation):
 
     def prepare(self, dataset: Any) -> Samples:
         """Every text, or pair, cut off or padded to `seq_len`."""
-        tokenizer = self.processor
-        self.check_tokenizer(tokenizer)
+        tokenizer = self.check_tokenizer(self.processor)
         numbers = classes(dataset, "label", self)
         if self.settings.pad_token_id is None:
             # GPT-like classifiers use the last token that is none of these.

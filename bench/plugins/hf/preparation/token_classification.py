@@ -17,8 +17,7 @@ class Preparation(TaskPreparation):
 
     def prepare(self, dataset: Any) -> Samples:
         """Words become tokens; only the first token of a word has a label."""
-        tokenizer = self.processor
-        self.check_tokenizer(tokenizer, fast=True)
+        tokenizer = self.check_tokenizer(self.processor, fast=True)
         feature = getattr(dataset.features["ner_tags"], "feature", None)
         tags = (_list(row, "ner_tags", self) for row in dataset["ner_tags"])
         numbers = numbering(feature, chain.from_iterable(tags), "ner_tags", self)

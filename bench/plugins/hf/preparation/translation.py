@@ -13,8 +13,7 @@ class Preparation(TaskPreparation):
 
     def prepare(self, dataset: Any) -> Samples:
         """Both texts cut off or padded to `seq_len`."""
-        tokenizer = self.processor
-        self.check_tokenizer(tokenizer)
+        tokenizer = self.check_tokenizer(self.processor)
 
         def encode(rows: dict[str, list[Any]]) -> Any:
             encoded = tokenizer(self.text(rows["source"], "source"), **self.padded)

@@ -28,18 +28,14 @@ class Task(Protocol):
 
     head: str  # the transformers class that holds the head, an `AutoModelFor…`
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
-    ) -> Arrays:
+    def draw(self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator) -> Arrays:
         """A random micro-batch; `lengths` without padding, shape (micro_batch,), are from 1 to `seq_len`."""
 
 
 class TextTask(Task):
     """Random tokens with their attention mask; a task's own part is `targets`."""
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
-    ) -> Arrays:
+    def draw(self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator) -> Arrays:
         """Inputs, int64 of shape (micro_batch, seq_len), and targets."""
         mask = real_positions(lengths, seq_len)
         ids = draw_tokens(settings, mask=mask, random=random)
@@ -53,9 +49,7 @@ class TextTask(Task):
 class ImageTask(Task):
     """Random pictures, which have no length and no padding; a task's own part is `targets`."""
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
-    ) -> Arrays:
+    def draw(self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator) -> Arrays:
         """Normal noise, as pixels are after normalisation: float32 (micro_batch, channels, height, width)."""
         del seq_len  # bench.config.schema sees to it that there is none
         height, width = np.broadcast_to(setting(settings, "image_size", IMAGE_SIZE), 2).tolist()

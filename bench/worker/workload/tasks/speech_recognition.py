@@ -17,9 +17,7 @@ class Task(tasks.Task):
 
     head = "AutoModelForSpeechSeq2Seq"
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
-    ) -> Arrays:
+    def draw(self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator) -> Arrays:
         """Normal noise, float32 of shape (micro_batch, mel bins, frames), and random tokens."""
         frames = FRAMES_PER_POSITION * setting(settings, "max_source_positions")
         bins = setting(settings, "num_mel_bins")

@@ -14,9 +14,7 @@ class Task(tasks.Task):
 
     head = "AutoModelForCTC"
 
-    def synthetic(
-        self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator
-    ) -> Arrays:
+    def draw(self, settings: Any, *, lengths: Integers, seq_len: int | None, random: Generator) -> Arrays:
         """Normal noise, float32 of shape (micro_batch, samples), and tokens for half of the positions.
 
         CTC needs a blank between two equal tokens, so that half always fit. Behind its length a wave is 0.
