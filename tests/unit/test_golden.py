@@ -35,10 +35,7 @@ FILES = [*files_of(GOLDEN / "results"), *OF_MACHINES]
 
 def made(folder: Path) -> Iterator[tuple[str, str]]:
     """Every text that is kept: its name and its content, without what studies add."""
-    with (
-        patch("bench.study.load_parts", return_value={}),
-        patch("bench.report.build.load_parts", return_value={}),
-    ):
+    with patch("bench.study.find_studies", return_value={}):
         rendered = render_report(GOLDEN / "results", folder)
     assert not rendered.refused
     yield from (
