@@ -159,6 +159,7 @@ def test_without_launches_parity_is_all_and_each_backend_has_a_row(tmp_path: Pat
     assert {row["samples_per_s"] for row in run.rows} == {""}
     (line,) = run.failures
     assert "ortmodule_zero1, parity launch: diverged" in line
+    assert "parity: ortmodule trains like pytorch" in run.printed
     assert len(run.groups) == 3
     record = json.loads(
         (run.comparison.shared.output.folder / "parity" / "ortmodule" / "record.json").read_text()
@@ -243,6 +244,7 @@ def test_a_backend_with_16_bits_alone_is_left_out_of_the_launch_in_fp32(tmp_path
     native = {"ortmodule_zero1": {"sharding": "zero1_native"}}
     run = Simulated(tmp_path, backends=native, launches=0, precision="bf16")
     assert [row["status"] for row in run.rows] == ["untimed"] * 3
+    assert "parity: ortmodule, ortmodule_zero1 train like pytorch" in run.printed
     in_fp32 = [group.spec.backend for group in run.groups if group.spec.precision.name == "fp32"]
     assert in_fp32 == ["pytorch", "ortmodule"]
     said = "tensors are compared in bf16 alone, not in fp32: it has none"

@@ -91,6 +91,9 @@ class Parity(Stage):
                 self.shared.failures.record(name, PARITY, failure, log_tail="")
             else:
                 passed.append(name)
+        if others := [name for name in passed if name != self._reference]:
+            train = f"{', '.join(others)} train{'s' * (len(others) == 1)}"
+            self.shared.bar.print_line(f"parity: {train} like {self._reference}")
         self.shared.ledger.write()
         return passed
 
