@@ -11,22 +11,26 @@ from bench.setup import stacks
 from tests.support import fast_config, on_any_machine
 
 FIRST = (
-    "test_deletion.py",  # of `make test-all`, as the three at the end
-    "test_interruptions.py",
-    "test_failures.py",
+    "test_deletion.py",  # of `make test-all`, as those of studies below
     "test_gpu.py",
     "test_precision.py",
-    "test_loops.py",
-    "test_end_to_end.py",
-    "test_user_module.py",
-    "test_backends.py",
-    "test_choices.py",
-    "test_updates.py",
-    "test_methods.py",
-    "test_group.py",
+    "test_interruptions.py",
+    "test_scale_real.py",
     "test_nodes.py",
-    "test_largest.py",
+    "test_failures.py",
+    "test_end_to_end.py",
+    "test_datasets_end_to_end.py",
+    "test_choices.py",
+    "test_methods.py",
+    "test_parents.py",
+    "test_loops.py",
+    "test_user_module.py",
+    "test_converge.py",
+    "test_updates.py",
     "test_contributing.py",
+    "test_for_real.py",
+    "test_overhead.py",
+    "test_agents.py",
 )
 """Files are handed out whole (`--dist loadfile`): the longest first, or one core would idle at the end."""
 

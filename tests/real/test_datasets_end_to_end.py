@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support import local_data
 from tests.support.commands import Ran, bench
 from tests.support.cores import two_cores
 
-pytestmark = [pytest.mark.exhaustive, two_cores]
+# What each stack's libraries make of a dataset: test_datasets.py.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.once, two_cores]
 
 VIT = {
     "name": "vit-mini",
@@ -32,7 +32,7 @@ VIT = {
 }
 
 
-BACKENDS = ["pytorch", "ortmodule" if stacks.own() == "ort" else "pytorch_fused"]
+BACKENDS = ["pytorch", "ortmodule"]
 
 
 def run(folder: Path, *overrides: str, backends: list[str] = BACKENDS) -> Ran:
@@ -67,7 +67,6 @@ def test_a_folder_of_texts_with_workers(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache" / "bench").glob("*.arrow"))) == 1, "tokenized once"
 
 
-@pytest.mark.once
 def test_a_folder_of_images(tmp_path: Path) -> None:
     conf = tmp_path / "conf" / "model" / "vit-mini.yaml"
     conf.parent.mkdir(parents=True)
@@ -86,7 +85,6 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert "raise data.workers" in page, "the terminal shows two kinds of warnings at most"
 
 
-@pytest.mark.once
 def test_a_backend_whose_workers_prepare_its_batches(tmp_path: Path) -> None:
     """Images as those of `make claims`: both train the same ones, and each row says who prepared them."""
     made = pytest.importorskip("bench.studies.sweeps.made_images")

@@ -119,7 +119,6 @@ def test_without_a_study_simulated_comparisons_run_imports_hold_and_what_is_its_
     study: str, copy: Path, run_there: Run, tmp_path: Path
 ) -> None:
     with deleted(dependents(study), copy, tmp_path):
-        assert "one workload, several backends" in run(copy, "bench", "--help")
         run(copy, "ruff", "check", "bench", "tests")
         # What stands below the studies imports none of them, and is imported without any below.
         imported = modules(copy, "bench/studies", *SLOW)
@@ -136,6 +135,7 @@ def test_without_any_study_a_comparison_runs_the_core_s_unit_tests_pass_and_the_
 ) -> None:
     with deleted(find_studies(), copy, tmp_path):
         places = (f"results_dir={tmp_path}/results", f"reports_dir={tmp_path}/reports")
+        assert "one workload, several backends" in run(copy, "bench", "--help")
         command = ("tests.support.on_any_machine", "--forked", "bench", "backend=[pytorch,pytorch_fused]")
         run(copy, *command, *TINY, *(f"measure.{each}" for each in SHORT), *places)
         assert (tmp_path / "reports" / "speedup.svg").exists()
