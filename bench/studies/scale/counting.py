@@ -100,7 +100,7 @@ class _Saved:
     """Bytes of what autograd keeps; what several operators keep counts once, and parameters do not count."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._seen = {one.untyped_storage()._cdata for one in [*model.parameters(), *model.buffers()]}
+        self._seen = {each.untyped_storage()._cdata for each in [*model.parameters(), *model.buffers()]}
         self._kept: list[torch.UntypedStorage] = []  # so that no other storage gets the same address
         self.total = 0
         self._before_layers: int | None = None

@@ -40,7 +40,7 @@ class Point:
     over_base: Estimate  # samples/s over those of DDP
     exposed: float  # share of the step by which sending makes it longer
     needed_gib: float  # of a rank's memory
-    fits: bool  # whether it has as much
+    fits: bool  # whether the device has as much
 
 
 @dataclass(frozen=True, kw_only=True)
