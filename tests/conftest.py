@@ -42,6 +42,9 @@ SKIPPED_ON_MODERN = {
 
 fast_config.parse_once()
 
+# Else whatever here imports DeepSpeed starts a process that imports torch, and waits for kernels to compile.
+os.environ["TORCH_WARM_POOL"] = "0"
+
 # A shell starts its background jobs with SIGINT ignored, and what the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,6 +1,6 @@
 """Torch elastic's agents (torchrun), and the processes that fork them, in which everything is imported once.
 
-A parent (`bench.worker.parent`) serves a single launch, and the look at the user's model before the first
+A parent (`PARENT`) serves a single launch, and the look at the user's model before the first
 (`run_module`): the next launch begins with another address layout and another allocator.
 """
 
@@ -22,6 +22,8 @@ from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 
 OF_ONE_GROUP: tuple[str, ...] = (SOCKET_VARIABLE, TOKEN_VARIABLE, "TMPDIR")
 """Variables that no import reads; groups that differ in any other share no parent."""
+
+PARENT = "bench.worker.parent"  # the program of each
 
 CORES = os.sched_getaffinity(0)
 """All that this process may use at its start, before it leaves some to the ranks: imports run on any."""
@@ -49,7 +51,7 @@ class _Parent:
         with its_end:
             self.process = subprocess.Popen(
                 [
-                    *(interpreter, "-m", "bench.worker.parent", str(os.getpid())),
+                    *(interpreter, "-m", PARENT, str(os.getpid())),
                     *([] if architecture is None else [architecture]),
                 ],
                 env=dict(variables),

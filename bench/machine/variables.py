@@ -21,7 +21,8 @@ REMOVED = (
 )
 """Beginnings of variables that would change what is measured; the harness sets what it needs itself."""
 
-UNNAMED = ("TORCHINDUCTOR_CACHE_DIR",)  # torch sets it itself when it compiles
+# torch sets the one itself when it compiles; the other starts a process early, which ranks never do
+UNNAMED = ("TORCHINDUCTOR_CACHE_DIR", "TORCH_WARM_POOL")
 """Variables that ranks do not get either, but that the user is not warned about."""
 
 TUNED_MALLOC = {

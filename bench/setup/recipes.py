@@ -37,6 +37,12 @@ class Stack:
 
 SITE = "lib/python*/site-packages"
 
+NEVER_IMPORTED = (
+    "(pip|mypyc?|selenium|trio|networkx|fontTools|pygments/lexers|sympy/physics|.*/(tests?|testing)|"
+    "transformers/models/(?!auto)[^/]*)/"
+)
+"""The folders of packages that no comparison imports, or of which each imports little: half of all code."""
+
 NO_CUDA_IN_DEEPSPEED = ("DS_ACCELERATOR", "cpu")
 """The variable with which importing DeepSpeed, as ONNX Runtime Training does, asks for no CUDA compiler where
 a GPU is."""
@@ -133,6 +139,7 @@ def packages_stage(
     lines = requirements.read_text(encoding="utf-8").splitlines() if torch_first else []
     torch = [line.split()[0] for line in lines if line.startswith("torch==")]
     uv_itself = checkout / "requirements" / "uv.txt"
+    install = (*uv(env), "pip", "install")
     return SetupStage(
         name="packages",
         commands=(
@@ -142,10 +149,11 @@ def packages_stage(
             # environment's own link to Python 3.10 uv would make a link to itself.
             (*uv(env), "venv", "--relocatable", "--allow-existing", "--python", choice.python, str(env)),
             ("sh", "-c", 'rm -f "$0"/bin/pip* "$0"/bin/activate.csh', str(env)),
-            *((*install(env), requirement) for requirement in torch),
+            *((*install, requirement) for requirement in torch),
             # The file holds every version, so there is nothing to resolve.
-            (*install(env), "--no-deps", "-r", str(requirements)),
+            (*install, "--no-deps", "-r", str(requirements)),
             (*uv(env), "pip", "check"),
+            compile_bytecode(env, "."),
             *([prove(env, "torch", cuda)] if cuda else []),
             # Versions may be right and a library missing: soundfile's wheel for any platform has none.
             (python(env), "-c", "import datasets, soundfile"),
@@ -171,7 +179,7 @@ def cuda11_stage(checkout: Path, env: Path) -> SetupStage:
     return SetupStage(
         name="cuda11",
         commands=(
-            (*install(env), "--no-deps", "--target", str(env / CUDA11), "-r", str(requirements)),
+            (*uv(env), "pip", "install", "--no-deps", "--target", str(env / CUDA11), "-r", str(requirements)),
             ("sh", "-c", preload, str(env), str(source)),
             prove(env, "cuda11"),
         ),
@@ -216,9 +224,14 @@ def deepspeed_stage(checkout: Path, env: Path, requirements: Path, choice: Choic
     libraries = tuple(f"{SITE}/deepspeed/ops/*/{name}_op*.so" for name in names)
     return SetupStage(
         name="deepspeed",
-        commands=((*install(env), *options), prove(env, "libraries", *libraries)),
+        commands=(
+            (*uv(env), "pip", "install", *options),
+            compile_bytecode(env, "deepspeed"),
+            prove(env, "libraries", *libraries),
+        ),
         variables=(
             NO_CUDA_IN_DEEPSPEED,
+            ("TORCH_WARM_POOL", "0"),  # else torch starts processes that wait for work
             ("DS_BUILD_SHM_COMM", "1"),
             ("DS_BUILD_CPU_ADAM", str(int(choice.cpu_adam))),
             united(checkout),
@@ -276,9 +289,13 @@ def uv(env: Path) -> tuple[str, ...]:
     return (python(env), "-m", "bench.setup.uv")
 
 
-def install(env: Path) -> tuple[str, ...]:
-    """Return the command that installs packages with their bytecode, which ranks would else compile anew."""
-    return (*uv(env), "pip", "install", "--compile-bytecode")
+def compile_bytecode(env: Path, folder: str) -> tuple[str, ...]:
+    """Return the command that compiles a folder of the packages, which the first ranks would else do.
+
+    On all cores; what is left out Python compiles when it is imported.
+    """
+    compile_all = 'exec "$0" -m compileall -q -j 0 -x "/site-packages/$1" "$2"/lib/python*/site-packages/"$3"'
+    return ("sh", "-c", compile_all, python(env), NEVER_IMPORTED, str(env), folder)
 
 
 STACKS = {

@@ -30,11 +30,11 @@ SHOWN = {"pytorch": "adamw", "pytorch_best": "adamw_fused"} | (
 """The stack's default backends, and the optimizer that each runs on a CPU."""
 
 
-def run(folder: Path, *overrides: str, **variables: str) -> Ran:
+def run(folder: Path, *overrides: str, own_pages: bool = False, **variables: str) -> Ran:
     """Run `bench` on a tiny model, for a launch."""
     short = ("measure=quick", "measure.launches=1", "measure.block_seconds=0.2")
     models = f"hydra.searchpath=[file://{ROOT}/tests/conf]"
-    return bench(folder, models, *short, *overrides, variables=variables)
+    return bench(folder, models, *short, *overrides, variables=variables, own_pages=own_pages)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]
         *TINY_MODEL,
         "measure.rounds=3",
         "grad_accum=2",
+        own_pages=True,
         # Whatever the user's shell says, ORTModule may not fall back to PyTorch, nor take more threads.
         ORTMODULE_FALLBACK_POLICY="FALLBACK_UNSUPPORTED_ONNX_MODEL",
         OMP_NUM_THREADS="7",

@@ -11,6 +11,7 @@ import pytest
 
 from bench.config import choices
 from bench.errors import LaunchFailed
+from bench.launch import agents
 from bench.launch.group import Group
 from bench.launch.messages import Build
 from bench.measure.comparison import Comparison
@@ -27,7 +28,8 @@ pytestmark = [
 
 
 @pytest.fixture
-def starter(tmp_path: Path) -> GroupStarter:
+def starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GroupStarter:
+    monkeypatch.setattr(agents, "PARENT", "bench.worker.parent")
     config = a_config(tmp_path, timeout_s=200)
     eager = config.backends["pytorch"]
     config.backends = {"pytorch": eager, "pytorch_zero1": replace(eager, sharding="zero1")}

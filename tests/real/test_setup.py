@@ -574,7 +574,7 @@ def test_a_missing_library_is_noticed_after_the_last_install_and_deepspeed_asks_
     assert last[1] == "-c"
     # Of soundfile there is a wheel for any platform, too, and its version satisfies `uv pip check`.
     assert "soundfile" in last[2]
-    assert "install" in stages[1].commands[-3]
+    assert "install" in stages[1].commands[-4]
     (deepspeed,) = (stage for stage in stages if stage.name == "deepspeed")
     # Without this its set-up asks the compiler on PATH for its version, and ends where that one is broken.
     assert dict(deepspeed.variables)["TORCH_CUDA_ARCH_LIST"]

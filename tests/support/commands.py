@@ -17,11 +17,19 @@ Ran = tuple[subprocess.CompletedProcess[str], pd.DataFrame]
 
 
 def bench(
-    folder: Path, *overrides: str, cwd: Path = ROOT, variables: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    *overrides: str,
+    cwd: Path = ROOT,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    own_pages: bool = False,
 ) -> Ran:
-    """Run `bench` on a CPU, in which all launches fork their ranks from the same processes."""
+    """Run `bench` on a CPU, in which all launches fork their ranks from the same processes.
+
+    Of its ranks' memory only those with `own_pages` tell anything.
+    """
     done = run_python(
-        *("-m", "tests.support.on_any_machine", "--forked", "bench", "device=cpu"),
+        *("-m", "tests.support.on_any_machine", *["--own-pages"] * own_pages, "--forked"),
+        *("bench", "device=cpu"),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports", *overrides),
         cwd=cwd,
         variables=variables,

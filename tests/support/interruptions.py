@@ -13,11 +13,11 @@ import pandas as pd
 
 from bench.results.columns import COLUMNS
 from bench.setup.checkout import ROOT
+from tests.support import light_parent
 from tests.support.comparisons import cells_of
 from tests.support.configs import TINY_MODEL
 from tests.support.processes import alive, children, descendants, gone
 
-PARENT = "bench.worker.parent"  # what forks agents, and they their ranks
 SECONDS_TO_END = 120.0
 """After the kill of a coordinator, or after its end: a process that is left then stays for good."""
 
@@ -197,7 +197,12 @@ def of_kind(kind: str, coordinator: int) -> list[int]:
     """The coordinator, its agents or their ranks."""
     if kind == "coordinator":
         return [coordinator]
-    agents = [agent for parent in children(coordinator) if runs(parent, PARENT) for agent in children(parent)]
+    agents = [
+        agent
+        for parent in children(coordinator)
+        if runs(parent, light_parent.NAME)
+        for agent in children(parent)
+    ]
     return agents if kind == "agent" else [rank for agent in agents for rank in children(agent)]
 
 

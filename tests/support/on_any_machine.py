@@ -1,5 +1,7 @@
 """Tests of function on a busy machine: blocks count however much of the cores others take, and at once.
 
+Parents of ranks are light (`light_parent`).
+
     python -m tests.support.on_any_machine bench device=cpu …
 
 runs a program of the harness like `python -m`, in a process in which the limit on other processes' share
@@ -9,7 +11,8 @@ in tests/unit.
 
     python -m tests.support.on_any_machine --forked bench device=cpu …
 
-lets all launches fork their ranks from the same processes, too (`forked_ranks`).
+lets all launches fork their ranks from the same processes, too (`forked_ranks`). With `--own-pages` before it
+ranks have the memory that they have without tests.
 """
 
 import math
@@ -23,13 +26,14 @@ import pytest
 from bench.launch import agents
 from bench.measure.groups.busy_cores import QuietCores
 from bench.results import validity
-from tests.support import pretended_gpu
+from tests.support import light_parent, pretended_gpu
 
 
 @contextmanager
-def accepted() -> Iterator[None]:
-    """Let blocks count in this process however busy other processes keep the cores."""
+def accepted(*, parent: str = light_parent.NAME) -> Iterator[None]:
+    """Let blocks count in this process however busy other processes keep the cores; `parent` forks ranks."""
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(agents, "PARENT", parent)
         patched.setattr(validity, "FOREIGN_SHARE", math.inf)
         patched.setattr(QuietCores, "wait", lambda *_: None)
         yield
@@ -61,7 +65,12 @@ def forked_ranks() -> Iterator[None]:
 
 if __name__ == "__main__":
     del sys.argv[0]
-    with accepted(), ExitStack() as stack:
+    with ExitStack() as stack:
+        if sys.argv[0] == "--own-pages":
+            stack.enter_context(accepted(parent=agents.PARENT))
+            del sys.argv[0]
+        else:
+            stack.enter_context(accepted())
         if sys.argv[0] == "--forked":
             stack.enter_context(forked_ranks())
             del sys.argv[0]

@@ -3,17 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 
 from bench.config.backend import Backend
 from bench.config.schema import Config
 from bench.errors import UserError
+from bench.launch.spec import WorkerSpec
 from bench.measure.comparison import Comparison
 from bench.setup import stacks
 from bench.studies.collectives.table import TABLE as COLLECTIVES
 from bench.studies.scale import __main__ as command
+from bench.studies.scale import facts as counting_process
 from bench.studies.scale.check import counted_bytes
 from bench.studies.scale.facts import facts_of
 from bench.studies.scale.traffic import sent_in_a_step, traffic_of
@@ -102,7 +107,20 @@ def test_shapes_say_what_a_model_has_however_large_it_is() -> None:
     assert facts.ready[-1][0] == facts.trainable
 
 
+@pytest.fixture
+def counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes are counted in this process, which has torch; in one of their own by the test above."""
+    from bench.studies.scale import counting
+
+    def run(_: list[str], **given: Any) -> SimpleNamespace:
+        counted = counting.find_facts(msgspec.json.decode(given["input"], type=WorkerSpec))
+        return SimpleNamespace(returncode=0, stdout=msgspec.json.encode(counted))
+
+    monkeypatch.setattr(counting_process, "subprocess", SimpleNamespace(run=run))
+
+
 @pytest.mark.once
+@pytest.mark.usefixtures("counted_here")
 def test_shapes_say_what_a_setting_keeps_for_the_backward_pass() -> None:
     four = [*LLAMA, "model.size=layers:4"]
     _, facts = facts_of(four)
@@ -118,6 +136,7 @@ def test_shapes_say_what_a_setting_keeps_for_the_backward_pass() -> None:
 
 
 @pytest.mark.once
+@pytest.mark.usefixtures("counted_here")
 def test_the_committed_page_is_what_the_command_on_it_writes(tmp_path: Path) -> None:
     """With its check of every byte that was counted."""
     with pytest.raises(UserError, match="bert-huge"):

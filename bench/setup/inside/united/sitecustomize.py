@@ -1,5 +1,7 @@
 """Compiles an extension's C++ sources as one: torch's headers, most of a compiler's work, are read once.
 
+And without names for a debugger, which take as long as all the rest.
+
 Python imports this file at its start wherever PYTHONPATH names its folder.
 """
 
@@ -24,6 +26,10 @@ class United(setuptools.Extension):
             whole.write_text("".join([first, *again, *others]))
             sources = [str(whole), *(source for source in sources if Path(source) not in united)]
         super().__init__(name, sources, *more, **named)
+        options = self.extra_compile_args
+        of_host = options.setdefault("cxx", []) if isinstance(options, dict) else options
+        if isinstance(options, dict) or not any(source.endswith(".cu") for source in self.sources):
+            of_host[:] = [*(each for each in of_host if each != "-g"), "-g0"]
 
 
 setuptools.Extension = United
