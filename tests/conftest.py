@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -42,6 +43,9 @@ SKIPPED_ON_MODERN = {
 
 fast_config.parse_once()
 
+# The imports of all tests make a million objects that stay: nothing to be searched for garbage time and again.
+gc.disable()
+
 # Else whatever here imports DeepSpeed starts a process that imports torch, and waits for kernels to compile.
 os.environ["TORCH_WARM_POOL"] = "0"
 
@@ -82,6 +86,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark in skipped:
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=SKIPPED_ON_MODERN[mark]))
+
+
+def pytest_collection_finish() -> None:
+    """Everything is imported; what tests make is collected, and more seldom than by default."""
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 @pytest.fixture(scope="module")
