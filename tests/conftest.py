@@ -43,7 +43,7 @@ SKIPPED_ON_MODERN = {
 
 fast_config.parse_once()
 
-# The imports of all tests make a million objects that stay: nothing to be searched for garbage time and again.
+# The imports of all tests make a million objects that stay: searching them for garbage is in vain.
 gc.disable()
 
 # Else whatever here imports DeepSpeed starts a process that imports torch, and waits for kernels to compile.
