@@ -62,6 +62,7 @@ def address_of_libc(pid: int) -> str:
     return next(line.partition("-")[0] for line in maps.splitlines() if re.search(r"/libc[.-]", line))
 
 
+@pytest.mark.once
 def test_ranks_of_a_launch_share_a_parent_and_other_variables_or_the_next_launch_have_another(
     starter: GroupStarter, groups: list[Group], monkeypatch: pytest.MonkeyPatch
 ) -> None:
