@@ -1,7 +1,6 @@
 """Compiles an extension's C++ sources as one: torch's headers, most of a compiler's work, are read once.
 
-And without names for a debugger, which take as long as all the rest.
-
+And without names for a debugger, which take almost as long as all the rest.
 Python imports this file at its start wherever PYTHONPATH names its folder.
 """
 
