@@ -15,6 +15,8 @@ from bench.launch.channel import TOKEN_VARIABLE
 from bench.setup.checkout import ROOT
 from tests.support.processes import alive, children, descendants, gone, parent_of
 
+pytestmark = pytest.mark.usefixtures("real_parents")
+
 of_parents = pytest.mark.once
 """Of the processes that fork agents, which are ours; the agents are torch's, of either stack."""
 

@@ -11,7 +11,6 @@ import pytest
 
 from bench.config import choices
 from bench.errors import LaunchFailed
-from bench.launch import agents
 from bench.launch.group import Group
 from bench.launch.messages import Build
 from bench.measure.comparison import Comparison
@@ -28,8 +27,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GroupStarter:
-    monkeypatch.setattr(agents, "PARENT", "bench.worker.parent")
+def starter(real_parents: None, tmp_path: Path) -> GroupStarter:
     config = a_config(tmp_path, timeout_s=200)
     eager = config.backends["pytorch"]
     config.backends = {"pytorch": eager, "pytorch_zero1": replace(eager, sharding="zero1")}

@@ -56,9 +56,9 @@ def test_no_names_for_a_debugger_are_made_and_nvcc_gets_its_options_unchanged(tm
     def options(source: str, given: Options) -> Options:
         return compiled("ops.some", source, cwd=tmp_path, options=given)[1]
 
-    assert options("a.cpp", ["-O3", "-g"]) == ["-O3", "-g0"]
+    assert options("a.cpp", ["-O3", "-g"]) == ["-O3", "-g", "-g0"]
     both: Options = {"cxx": ["-g", "-O2"], "nvcc": ["-g", "-O3"]}
-    assert options("a.cu", both) == {"cxx": ["-O2", "-g0"], "nvcc": ["-g", "-O3"]}
+    assert options("a.cu", both) == {"cxx": ["-g", "-O2", "-g0"], "nvcc": ["-g", "-O3"]}
     assert options("a.cu", ["-g"]) == ["-g"]
     (tmp_path / "a.cpp").write_text("int a() { return 1; }\n")
     build = "import setuptools; setuptools.setup(ext_modules=[setuptools.Extension('some', ['a.cpp'])])"

@@ -1,19 +1,21 @@
-"""The two examples of a user's module, from the command line to figures."""
+"""The two examples of a user's module, from the command line to figures, on both stacks."""
 
 from pathlib import Path
 
 import pytest
 
+from bench.setup import stacks
 from bench.setup.checkout import ROOT
 from tests.support.commands import Ran, bench
 from tests.support.cores import two_cores
 from tests.support.pages import commands
 
-TIMED = ("pytorch", "pytorch_best", "ortmodule_zero1")
-TWO_RANKS = ("pytorch", "ortmodule", "ortmodule_zero1")
+ZERO1 = "pytorch_zero1" if stacks.own() == "modern" else "ortmodule_zero1"
+TIMED = ("pytorch", "pytorch_best", ZERO1)
+TWO_RANKS = ("pytorch", ZERO1) if stacks.own() == "modern" else ("pytorch", "ortmodule", ZERO1)
 PARTS = "pytorch_accumulation"
 
-pytestmark = [two_cores, pytest.mark.once]
+pytestmark = two_cores
 
 
 def run(folder: Path, example: str, *overrides: str) -> Ran:
@@ -44,6 +46,7 @@ def test_every_backend_trains_and_times_a_gpt_of_one_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 def test_two_ranks_agree_on_a_batch_norm_but_not_on_one_over_parts_of_a_micro_batch(tmp_path: Path) -> None:
     """Each rank normalises over its own micro-batches under every backend, as the reference does."""
     done, rows = run(
@@ -59,6 +62,7 @@ def test_two_ranks_agree_on_a_batch_norm_but_not_on_one_over_parts_of_a_micro_ba
 
 
 @pytest.mark.exhaustive
+@pytest.mark.once
 def test_the_tutorial_s_last_comparison_runs(tmp_path: Path) -> None:
     """Its others differ by what the first test, and tests/unit/test_resume.py, show of any model."""
     command = [command for command in commands("docs/tutorial.md") if command.target == "bench"][-1]

@@ -30,9 +30,7 @@ SIMULATED = "kept or closed"  # two of the tests that run a comparison on preten
 
 ALIKE = (
     *("test_docs", "test_config", "test_naming", "test_overrides", "test_compare_machines"),
-    *("test_coverage", "test_steadiness", "test_compare", "test_compare_sources", "test_figures"),
-    *("test_user_model", "test_user_module", "test_device_fit", "test_layers", "test_hosts"),
-    "test_resume",
+    *("test_coverage", "test_steadiness"),
 )
 """Unit tests that are left out without any study: of docs, and of what no study takes part in."""
 

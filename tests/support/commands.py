@@ -25,7 +25,7 @@ def bench(
 ) -> Ran:
     """Run `bench` on a CPU, in which all launches fork their ranks from the same processes.
 
-    Of its ranks' memory only those with `own_pages` tell anything.
+    What ranks take of memory is as without tests only with `own_pages`.
     """
     done = run_python(
         *("-m", "tests.support.on_any_machine", *["--own-pages"] * own_pages, "--forked"),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from bench.launch.agents import PARENT
 from bench.results.columns import COLUMNS
 from bench.setup.checkout import ROOT
-from tests.support import light_parent
 from tests.support.comparisons import cells_of
 from tests.support.configs import TINY_MODEL
 from tests.support.processes import alive, children, descendants, gone
@@ -47,7 +47,7 @@ class Interruption:
 def command(plan: Plan, folder: Path, *more: str) -> list[str]:
     """The comparison of a tiny model."""
     return [
-        *(sys.executable, "-m", "tests.support.on_any_machine", "bench"),
+        *(sys.executable, "-m", "tests.support.on_any_machine", "--own-pages", "bench"),
         *("device=cpu", f"device.world_size={plan.world_size}", *TINY_MODEL),
         *(f"backend=[{','.join(plan.backends)}]", "measure=quick"),
         *(f"measure.launches={plan.launches}", f"measure.rounds={plan.rounds}", "measure.block_seconds=0.1"),
@@ -197,12 +197,7 @@ def of_kind(kind: str, coordinator: int) -> list[int]:
     """The coordinator, its agents or their ranks."""
     if kind == "coordinator":
         return [coordinator]
-    agents = [
-        agent
-        for parent in children(coordinator)
-        if runs(parent, light_parent.NAME)
-        for agent in children(parent)
-    ]
+    agents = [agent for parent in children(coordinator) if runs(parent, PARENT) for agent in children(parent)]
     return agents if kind == "agent" else [rank for agent in agents for rank in children(agent)]
 
 

@@ -1,7 +1,7 @@
 """`python -m tests.support.light_parent …`: `bench.worker.parent`, whose forks share memory as forks do.
 
 The harness gives every rank its own pages before it begins (`bench.worker.mapped_pages`), a fifth of the work
-of a tiny comparison. Tests of memory and of parents (tests/real/test_parents.py) have the real one.
+of a tiny comparison. Tests of memory, of parents and of what is killed have the real one.
 """
 
 from bench.worker import mapped_pages, parent

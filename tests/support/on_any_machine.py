@@ -1,18 +1,15 @@
 """Tests of function on a busy machine: blocks count however much of the cores others take, and at once.
 
-Parents of ranks are light (`light_parent`).
-
     python -m tests.support.on_any_machine bench device=cpu …
 
 runs a program of the harness like `python -m`, in a process in which the limit on other processes' share
 of the cores is lifted, and nothing waits for them to leave. What they took is still in the rows; only the
 verdict `invalid` is not passed on it. What a comparison must do about such blocks is tested without any load,
-in tests/unit.
+in tests/unit. Ranks share memory as forks do (`light_parent`), but with `--own-pages` before `bench`.
 
     python -m tests.support.on_any_machine --forked bench device=cpu …
 
-lets all launches fork their ranks from the same processes, too (`forked_ranks`). With `--own-pages` before it
-ranks have the memory that they have without tests.
+lets all launches fork their ranks from the same processes, too (`forked_ranks`).
 """
 
 import math
@@ -65,12 +62,9 @@ def forked_ranks() -> Iterator[None]:
 
 if __name__ == "__main__":
     del sys.argv[0]
-    with ExitStack() as stack:
-        if sys.argv[0] == "--own-pages":
-            stack.enter_context(accepted(parent=agents.PARENT))
-            del sys.argv[0]
-        else:
-            stack.enter_context(accepted())
+    own_pages = sys.argv[0] == "--own-pages"
+    del sys.argv[:own_pages]
+    with accepted(parent=agents.PARENT if own_pages else light_parent.NAME), ExitStack() as stack:
         if sys.argv[0] == "--forked":
             stack.enter_context(forked_ranks())
             del sys.argv[0]

@@ -7,7 +7,7 @@ import pytest
 
 from bench.setup.checkout import ROOT
 from bench.setup.choice import Choice
-from bench.setup.recipes import STACKS, compile_bytecode
+from bench.setup.recipes import SELDOM_IMPORTED, STACKS, compile_bytecode
 
 pytestmark = pytest.mark.once
 
@@ -71,3 +71,19 @@ def test_the_compiler_s_parts_are_of_one_release_and_its_assembler_is_of_torch_s
     assert {pinned[name] for name in own} == {"13.0.88"}
     assert pinned.keys() - own == {"nvidia-cuda-nvcc-cu12", "nvidia-cuda-cccl-cu12"}
     assert all(pinned[name].startswith("12.4.") for name in pinned.keys() - own)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_left_out"),
+    [
+        ("pandas/tests/frame/test_api.py", True),
+        ("transformers/models/bert/modeling_bert.py", True),
+        ("transformers/models/bert/__init__.py", False),  # of all models, imported with any
+        ("transformers/models/auto/modeling_auto.py", False),
+        ("torch/testing/_comparison.py", False),
+        ("networkx/classes/graph.py", True),
+    ],
+)
+def test_bytecode_is_left_out_of_what_hardly_any_comparison_imports(path: str, is_left_out: bool) -> None:
+    there = f"/tests/env/lib/python3.11/site-packages/{path}"
+    assert bool(re.search(SELDOM_IMPORTED, there)) == is_left_out

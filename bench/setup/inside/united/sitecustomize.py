@@ -24,11 +24,12 @@ class United(setuptools.Extension):
             first, *others = [f'#include "{source.name}"\n' for source in united]
             whole.write_text("".join([first, *again, *others]))
             sources = [str(whole), *(source for source in sources if Path(source) not in united)]
-        super().__init__(name, sources, *more, **named)
-        options = self.extra_compile_args
-        of_host = options.setdefault("cxx", []) if isinstance(options, dict) else options
-        if isinstance(options, dict) or not any(source.endswith(".cu") for source in self.sources):
-            of_host[:] = [*(each for each in of_host if each != "-g"), "-g0"]
+        options = named.pop("extra_compile_args", None) or []
+        if isinstance(options, dict):  # those of nvcc stand beside them; of several -g… the last one counts
+            options["cxx"] = [*options.get("cxx", ()), "-g0"]
+        elif not any(source.endswith(".cu") for source in sources):
+            options = [*options, "-g0"]
+        super().__init__(name, sources, *more, extra_compile_args=options, **named)
 
 
 setuptools.Extension = United
