@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -310,16 +311,17 @@ def test_cuda_s_want_of_memory_is_an_oom() -> None:
 
 def bench(folder: Path, *overrides: str, status: int = 0) -> tuple[str, pd.DataFrame]:
     """Run `python -m bench` on one GPU and a tiny model; its words and its rows."""
-    done = start(folder, *overrides)
-    printed, _ = done.communicate()
+    with running(folder, *overrides) as done:
+        printed, _ = done.communicate()
     assert done.returncode == status, printed
     logs = {path: path.read_text() for path in (folder / "results").rglob("log.txt")}
     assert not [path for path, log in logs.items() if "are not forked" in log]
     return printed, rows_in(folder)
 
 
-def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
-    """Start it; blocks count however busy other processes keep the cores."""
+@contextmanager
+def running(folder: Path, *overrides: str) -> Iterator["subprocess.Popen[str]"]:
+    """Start it; blocks count however busy other processes keep the cores. A test that fails ends it."""
     short = (
         *("launches=1", "rounds=2", "block_seconds=0.05", "min_steps=2", "block_warmup_s=0.01"),
         *("warmup_steps=2", "preheat_s=0.5", "wait_s=0"),
@@ -331,7 +333,13 @@ def start(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
         *("device=cuda", "device.world_size=1", "device.threads=1", *(f"measure.{each}" for each in short)),
         *(f"results_dir={folder}/results", f"reports_dir={folder}/reports", *overrides),
     )
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 def rows_in(folder: Path, kind: str = "") -> pd.DataFrame:
@@ -507,17 +515,17 @@ def test_a_rank_that_dies_costs_its_backend_alone_and_after_ctrl_c_a_comparison_
         *("backend=[pytorch,pytorch_best]", "measure=quick", "measure.explain=false", "precision=fp32"),
         *(f"measure.rounds={rounds}", "measure.block_seconds=0.1"),
     )
-    comparison = start(tmp_path, *command)
-    until(f"round 2/{rounds}", comparison)
-    (rank,) = (
-        rank
-        for rank in of_kind("rank", comparison.pid)
-        if Path(f"/proc/{rank}/fd/1").readlink().parent.name == "pytorch_best"  # the log
-    )
-    os.kill(rank, signal.SIGKILL)
-    until(f"round 5/{rounds}", comparison)
-    comparison.send_signal(signal.SIGINT)
-    printed, _ = comparison.communicate()
+    with running(tmp_path, *command) as comparison:
+        until(f"round 2/{rounds}", comparison)
+        (rank,) = (
+            rank
+            for rank in of_kind("rank", comparison.pid)
+            if Path(f"/proc/{rank}/fd/1").readlink().parent.name == "pytorch_best"  # the log
+        )
+        os.kill(rank, signal.SIGKILL)
+        until(f"round 5/{rounds}", comparison)
+        comparison.send_signal(signal.SIGINT)
+        printed, _ = comparison.communicate()
     assert comparison.returncode == 130, printed
     rows = rows_in(tmp_path)
     (lost,) = rows[rows["status"] != "ok"].to_dict("records")

@@ -14,6 +14,7 @@ import pandas as pd
 from bench.launch.agents import PARENT
 from bench.results.columns import COLUMNS
 from bench.setup.checkout import ROOT
+from tests.support import light_parent
 from tests.support.comparisons import cells_of
 from tests.support.configs import TINY_MODEL
 from tests.support.processes import alive, children, descendants, gone
@@ -197,7 +198,10 @@ def of_kind(kind: str, coordinator: int) -> list[int]:
     """The coordinator, its agents or their ranks."""
     if kind == "coordinator":
         return [coordinator]
-    agents = [agent for parent in children(coordinator) if runs(parent, PARENT) for agent in children(parent)]
+    parents = [
+        pid for pid in children(coordinator) if any(runs(pid, name) for name in (PARENT, light_parent.NAME))
+    ]
+    agents = [agent for parent in parents for agent in children(parent)]
     return agents if kind == "agent" else [rank for agent in agents for rank in children(agent)]
 
 
