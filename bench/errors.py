@@ -25,6 +25,11 @@ def did_you_mean(word: str, names: Iterable[str], *, otherwise: str, prefix: str
     return f"did you mean {prefix}{close[0]}?" if close else otherwise
 
 
+def plural(count: object, noun: str, ending: str = "s") -> str:
+    """`1 launch`, `3 launches`."""
+    return f"{count} {noun}{'' if str(count) == '1' else ending}"
+
+
 class UserError(Exception):
     """Something that the user can put right; printed, it is one sentence.
 

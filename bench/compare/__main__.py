@@ -36,8 +36,8 @@ from bench.compare.sources import (
     pair_files,
 )
 from bench.compare.tables import render_markdown, render_terminal
-from bench.errors import UserError
-from bench.report.words.formatting import as_sentence, plural
+from bench.errors import UserError, plural
+from bench.report.words.formatting import as_sentence
 from bench.statistics.table_values import distinct_text
 
 FINE, REGRESSION, NOT_COMPARED = 0, 1, 2

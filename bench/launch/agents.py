@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 
@@ -41,48 +41,59 @@ _needs_spare = False  # whether a launch follows the one that `keep_parents` is 
 
 
 class _Parent:
-    """Starts on construction; `log` gets what its imports print."""
+    """Forks agents: `start` starts it, with the socket that its orders come from."""
 
-    def __init__(
-        self, interpreter: str, variables: Mapping[str, str], architecture: str | None, log: BinaryIO
-    ) -> None:
+    def __init__(self, start: "Callable[[socket.socket], subprocess.Popen[bytes] | Agent]") -> None:
         self.agents = 0  # that it has forked and that have not ended
         self.orders, its_end = socket.socketpair()
         with its_end:
-            self.process = subprocess.Popen(
-                [
-                    *(interpreter, "-m", PARENT, str(os.getpid())),
-                    *([] if architecture is None else [architecture]),
-                ],
-                env=dict(variables),
-                stdin=its_end.fileno(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
-            )
-        with suppress(OSError):  # it has ended, as its first order will show, or stays on our cores
-            os.sched_setaffinity(self.process.pid, CORES)
+            self.process = start(its_end)
 
     def end(self) -> None:
         """End the parent, and with it all that it has forked."""
         self.orders.close()
-        self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
 def _find_parent(
-    interpreter: str, variables: Mapping[str, str], architecture: str | None, log: BinaryIO
+    interpreter: str,
+    variables: Mapping[str, str],
+    architecture: str | None,
+    imports: Sequence[str],
+    log: BinaryIO,
 ) -> _Parent:
-    """The parent with these variables and imports for this architecture; it is started if there is none."""
+    """The parent with these variables and imports; it is started if there is none, and `log` gets its words.
+
+    Each of `imports` has a parent that is forked from the parent of those before it.
+    """
     shared = {name: value for name, value in variables.items() if name not in OF_ONE_GROUP}
-    key = (interpreter, architecture, tuple(sorted(shared.items())))
+
+    def start(orders: socket.socket) -> "subprocess.Popen[bytes] | Agent":
+        if imports:
+            more: Any = {"architecture": architecture, "imports": imports[:-1], "module": imports[-1]}
+            return Agent(interpreter, [], variables=shared, log=log, orders=orders, **more)
+        command = [interpreter, "-m", PARENT, str(os.getpid())]
+        process = subprocess.Popen(
+            command if architecture is None else [*command, architecture],
+            env=shared,
+            stdin=orders.fileno(),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # the terminal's Ctrl-C is for the coordinator alone
+        )
+        with suppress(OSError):  # it has ended, as its first order will show, or stays on our cores
+            os.sched_setaffinity(process.pid, CORES)
+        return process
+
+    key = (interpreter, architecture, tuple(imports), tuple(sorted(shared.items())))
     if key not in _parents or _parents[key].process.poll() is not None:
         parent = _spares.pop(key, None)
         if parent is None or parent.process.poll() is not None:
-            parent = _Parent(interpreter, shared, architecture, log)
+            parent = _Parent(start)
         _parents[key] = parent
-        if _needs_spare and _keepers == 1 and not _spares:
-            _spares[key] = _Parent(interpreter, shared, architecture, log)
+        if _needs_spare and _keepers == 1 and not _spares and not imports:
+            _spares[key] = _Parent(start)
     return _parents[key]
 
 
@@ -100,9 +111,8 @@ def end_spares() -> None:
 
 def _end_idle(most: int) -> None:
     """End the parents without a running agent, except for the `most` latest ones."""
-    idle = [key for key, parent in _parents.items() if not parent.agents]
-    for key in idle[: max(0, len(idle) - most)]:
-        _parents.pop(key).end()
+    while len(idle := [key for key, parent in _parents.items() if not parent.agents]) > most:
+        _parents.pop(idle[0]).end()  # after which its own parent may be idle
 
 
 @contextmanager
@@ -126,8 +136,9 @@ class Agent:
     """Torch elastic's agent of one group; has the needed methods of `subprocess.Popen`.
 
     Starts on construction, or raises OSError. Of ranks that are forked in place of torchrun's program there
-    is a `spec`, and the `architecture` of their model in transformers' words. With a `module` its `main` runs
-    in place of torchrun's.
+    is a `spec`, and the `architecture` of their model in transformers' words; its parent has the `imports`
+    of `bench.worker`. With a `module` its `main` runs in place of torchrun's; with `orders` it is a parent,
+    which imports that of `bench.worker`.
     """
 
     def __init__(
@@ -139,17 +150,19 @@ class Agent:
         log: BinaryIO,
         spec: Path | None = None,
         architecture: str | None = None,
+        imports: Sequence[str] = (),
         module: str = "",
+        orders: socket.socket | None = None,
     ) -> None:
         self.returncode: int | None = None  # below 0 the signal that killed it; None while it runs
         self.exits: dict[int, int] = {}  # by rank, the exit statuses of those that failed by themselves
         self._pid = 0
         self._unread = b""
-        self._parent = _find_parent(interpreter, variables, architecture, log)
+        self._parent = _find_parent(interpreter, variables, architecture, imports, log)
         order = {
             "arguments": list(arguments),
             "variables": dict(variables),
-            "cores": sorted(os.sched_getaffinity(0)),
+            "cores": sorted(CORES if orders else os.sched_getaffinity(0)),
             "spec": spec and str(spec),
             "module": module,
         }
@@ -159,7 +172,8 @@ class Agent:
         with os.fdopen(its_end, "wb"), tempfile.TemporaryFile() as settings:
             settings.write(json.dumps(order).encode())
             settings.seek(0)
-            socket.send_fds(self._parent.orders, [b"."], [settings.fileno(), log.fileno(), its_end])
+            files = [settings.fileno(), log.fileno(), its_end, *([orders.fileno()] if orders else [])]
+            socket.send_fds(self._parent.orders, [b"."], files)
         self._parent.agents += 1
 
     @property
@@ -187,7 +201,9 @@ class Agent:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None and not self._pid and self._parent.agents == 1:
-            self._parent.process.kill()  # it still imports, and for this agent alone: that may take seconds
+            self._parent.process.send_signal(
+                signal.SIGKILL
+            )  # it still imports, and for this agent alone: that may take seconds
         elif self.returncode is None and self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)

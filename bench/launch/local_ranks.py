@@ -12,6 +12,7 @@ from typing import Protocol
 import psutil
 
 from bench.config import user_model
+from bench.config.engine_options import engine_variables
 from bench.config.model import Model
 from bench.errors import UserError
 from bench.launch import fate
@@ -93,6 +94,7 @@ class LocalRanks:
             # Frameworks leave files there that stay behind when a process is killed.
             self.scratch = Scratch()
             undo.callback(self.scratch.remove)
+            own = engine_variables(spec.engine, spec.engine_options) | {"TMPDIR": str(self.scratch.path)}
             with self.log.open("wb") as log:
                 self.agent = Agent(
                     interpreter,
@@ -100,10 +102,11 @@ class LocalRanks:
                         *(*arguments, f"--monitor-interval={MONITOR_SECONDS}", f"--log-dir={folder}"),
                         *("-m", "bench.worker", str(folder / "spec.json")),
                     ],
-                    variables={**variables, "TMPDIR": str(self.scratch.path)},
+                    variables={**variables, **own},
                     log=log,
                     spec=folder / "spec.json",
                     architecture=architecture_of(spec.model),
+                    imports=imports_of(spec),
                 )
             undo.pop_all()
 
@@ -176,3 +179,12 @@ def architecture_of(model: Model) -> str:
     with suppress(UserError):  # a rank says what is wrong with it
         return str((user_model.read_config(model.pretrained) or {}).get("model_type", ""))
     return ""
+
+
+def imports_of(spec: WorkerSpec) -> list[str]:
+    """Modules of `bench.worker` that are imported before ranks are forked, once for all groups of a launch.
+
+    None with a GPU, which DeepSpeed and ONNX Runtime use at once (CUDA survives no fork), and no loops:
+    transformers' Trainer starts a thread.
+    """
+    return [f"engines.{spec.engine}", f"sharding.{spec.sharding}"] if spec.device == "cpu" else []

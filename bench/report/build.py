@@ -51,10 +51,11 @@ def render_all(results_dir: Path, out_dir: Path, rendered_dir: Path) -> Rendered
     answers = []
     names, machines = name_machines(results_dir), list_machines(results_dir)
     import_module("bench.report.figures.plan")  # matplotlib: once, and not in each process
-    largest_first = sorted(machines, key=_bytes_of_results, reverse=True)  # else a core idles at the end
+    sizes = {each: sum(path.stat().st_size for path in each.rglob("*.csv")) for each in machines}
+    largest_first = sorted(machines, key=sizes.__getitem__, reverse=True)  # else a core idles at the end
     # a forked process for each core; they end with this one
     processes = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(available_cores(), processes, die_with, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(available_cores(), processes, die_with, (os.getpid(), "bench-report")) as pool:
         folders = [rendered_dir / machine.name for machine in largest_first]
         made = dict(zip(largest_first, pool.map(render_report, largest_first, folders), strict=True))
     reports = [made[machine] for machine in machines]
@@ -134,10 +135,6 @@ def render_report(folder: Path, out_dir: Path) -> Rendered:
         answers=[setting.answer for setting in settings],
         comparisons=comparisons,
     )
-
-
-def _bytes_of_results(machine: Path) -> int:
-    return sum(path.stat().st_size for path in machine.rglob("*.csv"))
 
 
 def _choose(page: StudyPage, report: Rendered) -> list[ReportedComparison]:

@@ -34,5 +34,5 @@ def run(spec: WorkerSpec, *, imported: float = 0.0) -> NoReturn:
 
 
 if __name__ == "__main__":
-    die_with(int(os.environ[AGENT_VARIABLE]))
+    die_with(int(os.environ[AGENT_VARIABLE]), "bench-rank")
     run(WorkerSpec.load(Path(sys.argv[1])))

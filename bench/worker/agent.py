@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -47,31 +48,73 @@ def tell(report: int, **what: Any) -> None:
         os.write(report, json.dumps(what).encode() + b"\n")
 
 
-def run_agent(
-    settings: int, log: int, report: int, *, parent: int, imported: float, pages: list[mapped_pages.Pages]
-) -> NoReturn:
-    """Be the agent of a group, or run a module.
+def serve(import_all: Callable[[], object], imported: float = 0.0) -> int:
+    """Import, then fork an agent for each order from standard input, and report its id and how it ends.
 
-    `imported` and `pages` are what the parent has imported, in seconds and in memory.
+    `imported` is how long parents of this process have imported, in seconds. Returns 0 when they end.
     """
+    begun = time.process_time()
+    with garbage_collector_off(), suppress(Exception):  # a rank tries again, and reports why it fails
+        import_all()
+    imported += time.process_time() - begun
+    gc.freeze()
+    obstacle, pages = find_obstacle(), mapped_pages.find()
+    with suppress(ConnectionError), socket.socket(fileno=0) as orders, selectors.DefaultSelector() as watched:
+        orders.send(b".")  # for `wait_for_imports`; unread when the coordinator ends, it resets the socket
+        watched.register(orders, selectors.EVENT_READ)
+        while True:
+            for key, _ in watched.select():
+                if key.fileobj is not orders:
+                    pid, report = key.data
+                    tell(report, agent=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                    watched.unregister(key.fileobj)
+                    os.close(report)
+                    os.close(key.fd)
+                    continue
+                order, files, *_ = socket.recv_fds(orders, 1, 4)
+                if not order:
+                    return 0
+                this = os.getpid()
+                pid = os.fork()
+                if pid == 0:
+                    run_agent(*files, parent=this, imported=imported, pages=pages, obstacle=obstacle)
+                settings, log, report, *own = files
+                for file in (settings, log, *own):
+                    os.close(file)
+                tell(report, pid=pid)
+                watched.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, report))
+    return 0
+
+
+def run_agent(
+    *files: int, parent: int, imported: float, pages: list[mapped_pages.Pages], obstacle: str
+) -> NoReturn:
+    """Be the agent of a group, or run a module, or import it and be a parent.
+
+    `imported` and `pages` are what the parent has imported, in seconds and in memory; `obstacle` is why ranks
+    cannot be forked from it. `files` are what `bench.launch.agents` sends.
+    """
+    settings, log, report, *orders = files
     status = 1
     ranks: list[ForkedRank] = []
     try:
         os.setsid()
-        die_with(parent)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        die_with(parent, "bench-parent" if orders else "bench-agent")
+        os.dup2(orders[0] if orders else os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        with open(settings, encoding="utf-8") as file:
+        with os.fdopen(settings, encoding="utf-8") as file:
             order = json.load(file)
         os.environ.clear()
         os.environ.update(order["variables"], **{AGENT_VARIABLE: str(os.getpid())})
         os.sched_setaffinity(0, order["cores"])
         tempfile.tempdir = None  # TMPDIR differs from the parent's
         if order["spec"]:
+            ranks += fork_ranks(Path(order["spec"]), imported, pages, obstacle)
+        if orders:
             mapped_pages.map_in(pages, copy=False)
-            ranks += fork_ranks(Path(order["spec"]), imported)
-        if order["module"]:
+            status = serve(lambda: import_module(f"bench.worker.{order['module']}"), imported)
+        elif order["module"]:
             status = import_module(order["module"]).main(*order["arguments"])
         else:
             status = run_torchrun(order["arguments"], report, ranks)
@@ -112,29 +155,17 @@ def run_torchrun(arguments: list[str], report: int, ranks: list["ForkedRank"]) -
     return 0
 
 
-def fork_ranks(spec_path: Path, imported: float) -> list["ForkedRank"]:
-    """The group's forked ranks on this node; none if they cannot be forked: then the log says so.
-
-    What this backend alone needs is imported first, but not with a GPU, which DeepSpeed and ONNX Runtime use
-    at once (CUDA survives no fork), and no loops: transformers' Trainer starts a thread.
-    """
+def fork_ranks(
+    spec_path: Path, imported: float, pages: list[mapped_pages.Pages], obstacle: str
+) -> list["ForkedRank"]:
+    """The group's forked ranks on this node; none if there is an obstacle, which the log names then."""
     from bench.launch.spec import WorkerSpec
     from bench.worker.__main__ import run
 
     spec = WorkerSpec.load(spec_path)
-    begun = time.process_time()
-    with garbage_collector_off(), suppress(Exception):  # a rank tries again, and reports why it fails
-        from bench.worker import engines, load_choice
-
-        if spec.device == "cpu":
-            engines.load(spec.engine, spec.engine_options)
-            load_choice("sharding", spec.sharding)
-    imported += time.process_time() - begun
-    if why := find_obstacle():
-        print(f"ranks of {spec.backend} are not forked, but started as programs: {why}", flush=True)
+    if obstacle:
+        print(f"ranks of {spec.backend} are not forked, but started as programs: {obstacle}", flush=True)
         return []
-    gc.freeze()
-    pages = mapped_pages.find()
 
     def work() -> None:
         mapped_pages.map_in(pages, copy=True)
@@ -149,7 +180,8 @@ def find_obstacle() -> str:
     if threads > 1:
         return f"what was imported has started threads ({threads - 1}), which they would not have"
     torch = sys.modules.get("torch")
-    if torch is not None and (torch.cuda._initialized or torch.cuda._is_in_bad_fork()):
+    has_gpu = os.environ.get("CUDA_VISIBLE_DEVICES") != ""  # where there is none, asking for it does no harm
+    if torch is not None and has_gpu and (torch.cuda._initialized or torch.cuda._is_in_bad_fork()):
         return "what was imported has asked CUDA for a device, which they could not do again"
     return ""
 
@@ -198,7 +230,7 @@ class ForkedRank:
 def _be_rank(work: Callable[[], object], *, agent: int, orders: socket.socket) -> NoReturn:
     try:
         os.setsid()
-        die_with(agent)
+        die_with(agent, "bench-rank")
         orders.send(b".")
         with orders, orders.makefile() as line:
             environment = json.loads(line.readline())

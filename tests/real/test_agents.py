@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -35,13 +35,18 @@ class Starter:
         interpreter: str = sys.executable,
         ranks: int = 1,
         variables: Mapping[str, str] = MappingProxyType({}),
+        imports: Sequence[str] = (),
     ) -> Agent:
         """An agent whose ranks are shells; torchrun makes one `$` of two. `said` has what they write."""
         standalone = ("--standalone", f"--nproc-per-node={ranks}", "--monitor-interval=0.1", "--no-python")
         needed = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         with (self.folder / f"{len(self.agents)}.log").open("wb") as log:
             agent = Agent(
-                interpreter, [*standalone, "sh", "-c", script], variables={**needed, **variables}, log=log
+                interpreter,
+                [*standalone, "sh", "-c", script],
+                variables={**needed, **variables},
+                log=log,
+                imports=imports,
             )
         self.agents.append(agent)
         return agent
@@ -154,6 +159,29 @@ def test_a_parent_ends_with_its_last_agent_unless_it_is_kept(starter: Starter) -
         starter.agents[-1].wait(10)
         assert alive(parent)
     assert not Path(f"/proc/{parent}").exists()
+
+
+@of_parents
+def test_agents_with_the_same_imports_share_a_parent_that_the_parent_without_has_forked(
+    starter: Starter,
+) -> None:
+    plain = starter.start("sleep 60")
+    one, other = (starter.start("sleep 60", imports=["of_nobody", "state.initial_state"]) for _ in range(2))
+    parents = [parent_of(one.pid)]
+    while parents[-1] != parent_of(plain.pid):
+        parents.append(parent_of(parents[-1]))
+    assert len(parents) == 3, "each import has a parent"
+    assert parent_of(other.pid) == parents[0]
+    maps = [Path(f"/proc/{pid}/maps").read_text() for pid in parents]
+    assert ["safetensors" in each for each in maps] == [True, False, False]
+    below = [pid for agent in (one, other) for pid in descendants(agent.pid)]
+    os.kill(parents[0], signal.SIGKILL)
+    assert [one.wait(), other.wait()] == [-signal.SIGKILL] * 2
+    assert gone([*below, parents[1]])
+    assert plain.poll() is None
+    plain.send_signal(signal.SIGKILL)
+    plain.wait()
+    assert not Path(f"/proc/{parents[-1]}").exists()
 
 
 @of_parents

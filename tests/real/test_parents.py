@@ -17,7 +17,7 @@ from bench.measure.comparison import Comparison
 from bench.measure.groups.starting import GroupStarter
 from bench.measure.plan.plans import PARITY, PARITY_IN_FP32
 from tests.support.configs import a_config
-from tests.support.processes import descendants, gone, parent_of
+from tests.support.processes import descendants, gone, name_of, parent_of
 from tests.support.python import run_python
 
 pytestmark = [
@@ -44,11 +44,15 @@ def groups(starter: GroupStarter) -> Iterator[list[Group]]:
         yield started
 
 
-def parent_of_ranks(group: Group) -> int:
-    """The process that has forked the group's agent, which has forked its ranks."""
+def parents_of_ranks(group: Group) -> list[int]:
+    """The process that has forked the group's agent, which has forked its ranks, and those before it."""
     (agent,) = {parent_of(rank) for rank in group.pids.values()}
     assert agent == group.local_ranks.agent.pid
-    return parent_of(agent)
+    parents = [parent_of(agent)]
+    while (before := parent_of(parents[-1])) != os.getpid():
+        parents.append(before)
+    assert {name_of(pid) for pid in parents} == {"bench-parent"}
+    return parents
 
 
 def resident_bytes(pid: int) -> int:
@@ -64,8 +68,12 @@ def address_of_libc(pid: int) -> str:
 def test_ranks_of_a_launch_share_a_parent_and_other_variables_or_the_next_launch_have_another(
     starter: GroupStarter, groups: list[Group], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (parent,) = {parent_of_ranks(group) for group in groups}
-    assert len(list(Path(f"/proc/{parent}/task").iterdir())) == 1
+    ddp, zero1 = map(parents_of_ranks, groups)
+    assert ddp[0] != zero1[0], "DeepSpeed is imported for the group that uses it"
+    assert ddp[1:] == zero1[1:]
+    parent = ddp[-1]
+    for pid in {*ddp, *zero1}:
+        assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
     ranks = [pid for group in groups for pid in group.pids.values()]
     (address,) = {address_of_libc(pid) for pid in [parent, *ranks]}
     sessions = {os.getsid(pid) for pid in ranks}
@@ -74,14 +82,14 @@ def test_ranks_of_a_launch_share_a_parent_and_other_variables_or_the_next_launch
         patched.setenv("HF_HUB_OFFLINE", "1")
         with starter.start("pytorch", PARITY_IN_FP32) as other:
             other.connect()
-            assert parent_of_ranks(other) != parent
-            assert b"HF_HUB_OFFLINE=1" in Path(f"/proc/{parent_of_ranks(other)}/environ").read_bytes()
+            assert (another := parents_of_ranks(other)[-1]) != parent
+            assert b"HF_HUB_OFFLINE=1" in Path(f"/proc/{another}/environ").read_bytes()
     for group in groups:
         group.close()
-    assert gone([parent, *ranks], 1)
+    assert gone([*ddp, *zero1, *ranks], 1)
     with starter.start("pytorch", PARITY) as later:
         later.connect()
-        assert parent_of_ranks(later) != parent
+        assert parents_of_ranks(later)[-1] != parent
         assert address_of_libc(later.pids[0]) != address
 
 
@@ -94,7 +102,7 @@ def test_the_imports_are_made_before_a_rank_begins_and_count_as_its_set_up(group
     assert imported["pytorch_zero1"] > imported["pytorch"] + 0.1, "DeepSpeed is imported for itself alone"
     maps = {group: Path(f"/proc/{group.pids[0]}/maps").read_text() for group in groups}
     assert all("libtorch_cpu" in each for each in maps.values())
-    parent = resident_bytes(parent_of_ranks(groups[0]))
+    parent = resident_bytes(parents_of_ranks(groups[0])[0])
     assert all(resident_bytes(pid) > parent for pid in groups[0].pids.values()), "with its libraries' files"
     for group in groups:
         assert "not forked" not in group.log_tail()

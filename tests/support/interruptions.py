@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.launch.agents import PARENT
 from bench.results.columns import COLUMNS
 from bench.setup.checkout import ROOT
-from tests.support import light_parent
 from tests.support.comparisons import cells_of
 from tests.support.configs import TINY_MODEL
-from tests.support.processes import alive, children, descendants, gone
+from tests.support.processes import alive, descendants, gone, name_of
 
 SECONDS_TO_END = 120.0
 """After the kill of a coordinator, or after its end: a process that is left then stays for good."""
@@ -198,20 +196,7 @@ def of_kind(kind: str, coordinator: int) -> list[int]:
     """The coordinator, its agents or their ranks."""
     if kind == "coordinator":
         return [coordinator]
-    parents = [
-        pid for pid in children(coordinator) if any(runs(pid, name) for name in (PARENT, light_parent.NAME))
-    ]
-    agents = [agent for parent in parents for agent in children(parent)]
-    return agents if kind == "agent" else [rank for agent in agents for rank in children(agent)]
-
-
-def runs(pid: int, module: str) -> bool:
-    """Whether a process was started as `python -m module`; one that it has forked looks alike."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-    except OSError:
-        return False
-    return "-m" in words and words[words.index("-m") + 1] == module
+    return [pid for pid in descendants(coordinator) if name_of(pid) == f"bench-{kind}"]
 
 
 def wait_until_gone(pids: set[int]) -> None:

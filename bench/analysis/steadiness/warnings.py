@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bench.config.choices import LOSS_TOLERANCE, OTHER_UPDATES
+from bench.errors import plural
 from bench.machine.telemetry.gpu_sampler import BUSY_BYTES, BUSY_PERCENT
 from bench.results.column_arrays import ColumnArrays
 from bench.results.validity import REMEDIES, WAITING_GPU_PERCENT
@@ -155,7 +156,7 @@ def _check_launches(logs: Floats) -> Warnings:
 def _check_contamination(blocks: ColumnArrays) -> Warnings:
     bad = blocks.where(blocks["status"] == "invalid")
     if len(bad):
-        seen = f"{len(bad)} invalid block{'s' * (len(bad) != 1)}, the last: {bad['message'][-1]}"
+        seen = f"{plural(len(bad), 'invalid block')}, the last: {bad['message'][-1]}"
         yield "contaminated", seen, REMEDIES[bad["invalid_because"][-1]]
 
 

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -211,7 +212,7 @@ class BlockTimer:
         losses = [answer.losses for answer in answers if isinstance(answer, BlockTimed)]
         if name and losses:
             steps = zip(*losses, strict=True)
-            self.losses.setdefault(name, []).extend(map(arithmetic.mean, steps))
+            self.losses.setdefault(name, []).extend(map(fmean, steps))
         return answers
 
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from bench.errors import plural
 from bench.machine.telemetry.other_processes import MOST_NAMED, Competitor, Scan, describe_competitors
 from bench.measure.record.progress import ProgressBar
 from bench.results.records import Record
@@ -60,13 +61,14 @@ def describe_repeats(records: Mapping[str, Record], competitors: Iterable[Compet
         otherwise = [contamination for contamination in again if contamination.cause != OTHER_PROCESSES]
         by_others += len(again) - len(otherwise)
         if otherwise:
-            lines.append(f"{name}: {_blocks(len(otherwise))} measured again: {otherwise[-1]}")
+            lines.append(f"{name}: {plural(len(otherwise), 'block')} measured again: {otherwise[-1]}")
     if by_others:
         largest = {each.pid: each for each in sorted(competitors, key=lambda each: each.cores)}
         who = describe_competitors(sorted(largest.values(), key=lambda each: -each.cores)[:MOST_NAMED])
-        lines.append(f"{_blocks(by_others)} measured again, since other processes had the cores: {who}")
+        blocks = plural(by_others, "block")
+        lines.append(f"{blocks} measured again, since other processes had the cores: {who}")
     if lost:
-        disturbed = f"{_blocks(lost)} that other processes disturbed"
+        disturbed = f"{plural(lost, 'block')} that other processes disturbed"
         lines.append(f"{disturbed} not measured again, since measure.repeats allows no more")
     return lines
 
@@ -77,7 +79,3 @@ def _contaminations(record: Record, *, repeated: bool) -> list[Contamination]:
     blocks = [block for block in record.blocks if (block.attempt < attempts[block.round]) == repeated]
     found = [find_contamination(block, record.cores_per_rank) for block in blocks]
     return [contamination for contamination in found if contamination is not None]
-
-
-def _blocks(count: int) -> str:
-    return f"{count} block{'s' * (count != 1)}"

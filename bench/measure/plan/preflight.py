@@ -13,7 +13,7 @@ from bench.config import layers, sizes
 from bench.config.choices import DEEPSPEED, SIXTEEN_BITS
 from bench.config.model import ALL
 from bench.config.schema import Config
-from bench.errors import UserError
+from bench.errors import UserError, plural
 from bench.machine.gpus import short_name, visible_gpus
 from bench.machine.hardware import available_cores, memory_bytes
 from bench.machine.processor import find_why_full_is_refused
@@ -64,7 +64,7 @@ def check_machine(config: Config, *, cores: int, gpus: int) -> None:
     if device.type == "cuda" and ranks > gpus:
         elsewhere = "run it where nvidia-smi lists them, or with device=cpu in place of device=cuda or GPUS=…"
         remedy = f"set device.world_size={gpus * nodes}" if gpus else elsewhere
-        raise UserError(f"{asked} needs {_count(ranks, 'GPU')}{each}, but this machine shows {gpus}", remedy)
+        raise UserError(f"{asked} needs {plural(ranks, 'GPU')}{each}, but this machine shows {gpus}", remedy)
     if ranks * threads > cores and not device.share_cores:
         fewer = f"device.world_size={cores * nodes}"
         remedy = f"device.threads={cores // ranks}" if ranks <= cores else fewer
@@ -97,7 +97,7 @@ def check_memory(config: Config, *, host_bytes: int) -> None:
             "data.batches": config.data.batches,
         }
         largest = max(keys, key=lambda key: keys[key])
-        ranks = _count(config.device.ranks_per_node, "rank")
+        ranks = plural(config.device.ranks_per_node, "rank")
         raise UserError(
             f"{batches} batches of micro_batch={config.micro_batch} and seq_len={config.seq_len} need at "
             f"least {needed / 2**30:,.0f} GiB on {ranks}, but this machine has "
@@ -126,7 +126,7 @@ def _check_limits(config: Config, host_bytes: int) -> None:
     if config.measure.batch == "max" and limit is not None and limit * together * 2**30 > host_bytes:
         alone = "" if together == 1 else ", or measure.schedule=sequential"
         raise UserError(
-            f"device.memory_limit_gib={limit:g} for each of {_count(together, 'backend')} at a time is more "
+            f"device.memory_limit_gib={limit:g} for each of {plural(together, 'backend')} at a time is more "
             f"than the {host_bytes / 2**30:.0f} GiB of {'this machine' if nodes == 1 else 'all nodes'}",
             f"set device.memory_limit_gib={max(0.1, int(8 * host_bytes / 2**30 / together) / 10):g}{alone}",
         )
@@ -263,7 +263,3 @@ def extra_of(config: Config, stack: str) -> str:
     """The stack's packages in pyproject.toml, and its file in requirements/."""
     on_gpus = "ort-gpu" if config.device.type == "cuda" else "ort-cpu"
     return on_gpus if stack == "ort" else stack
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -28,6 +28,9 @@ Adam's update stays the same when all gradients are scaled, so that losses alone
 were summed where they should have been averaged, which is at least a factor of 2."""
 
 
+ALIKE = ("engine", "optimizer", "sharding", "loop", "slowed_by", "seed", "blas")  # in specs and records
+
+
 def resolve(
     config: Config, stem: str, *, gpus: Sequence[Gpu], cores: Sequence[tuple[int, ...]]
 ) -> ComparisonPlan:
@@ -139,12 +142,8 @@ def _first_records(
             command=command_with(overrides, stacks.own()),
             backend=name,
             reference=config.reference,
-            engine=spec.engine,
+            **{name: getattr(spec, name) for name in ALIKE},
             engine_options=format_engine_options(backend.engine_options),
-            optimizer=spec.optimizer,
-            sharding=spec.sharding,
-            loop=spec.loop,
-            slowed_by=spec.slowed_by,
             stage=LaunchStage.PARITY,
             launch=NOT_TIMED,
             status="ok",
@@ -156,8 +155,6 @@ def _first_records(
             cores_per_rank=len(spec.cores[0]),
             rank_cores=spec.cores,
             allocator=config.device.allocator,
-            blas=spec.blas,
-            seed=spec.seed,
             margin=config.measure.margin,
             target_half_width=config.measure.target_half_width,
             workload=_workload(config, spec),

@@ -86,7 +86,8 @@ class Loader(Feed):
             num_workers=spec.data.workers,
             persistent_workers=spec.data.workers > 0,
             multiprocessing_context="fork" if spec.data.workers else None,
-            worker_init_fn=lambda _: die_with(rank_pid),  # it must not outlive its rank, however that ends
+            # It must not outlive its rank, however that ends.
+            worker_init_fn=lambda _: die_with(rank_pid, "bench-loader"),
             pin_memory=pinned and spec.data.pinned_memory,
         )
         # Now, so that starting the workers belongs to set-up, and before an engine makes threads.

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.analysis.answer import FASTER, INCONCLUSIVE, ONE_LAUNCH, SAME, SLOWER, Outcome
+from bench.errors import plural
 from bench.report.content.blocks import Bold, Table, Text, table_of_texts
-from bench.report.words.formatting import MISSING, TIMES, plural, ratio_range
+from bench.report.words.formatting import MISSING, TIMES, ratio_range
 
 QUESTION = "Does training become faster with ONNX Runtime?"
 

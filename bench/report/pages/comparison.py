@@ -4,14 +4,13 @@ from rich.table import Table
 
 from bench.analysis.steadiness.warnings import SteadinessWarning
 from bench.config.backend import describe_reference
-from bench.errors import PASSED
+from bench.errors import PASSED, plural
 from bench.report.content import notes
 from bench.report.content.backend_columns import backend_table, rows_of
 from bench.report.content.blocks import Block, Bullets, Text
 from bench.report.content.collection import ReportedComparison
 from bench.report.render import terminal
 from bench.report.words import describe
-from bench.report.words.formatting import plural
 from bench.study import from_parts
 
 LEFT_ALONE = (

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import chain
 
 from bench.analysis.answer import Outcome, find_outcome, find_outcome_over_best
+from bench.errors import plural
 from bench.report.content.answer import ABOUT_ANSWERS, NO_ANSWER, QUESTION
 from bench.report.content.blocks import (
     Block,
@@ -25,7 +26,7 @@ from bench.report.content.collection import Collection, ReportedComparison
 from bench.report.content.models import ModelRow, Setting
 from bench.report.content.pictures import MORE, ReportFigure
 from bench.report.pages.comparison import LEFT_ALONE, comparison_blocks
-from bench.report.words.formatting import MISSING, TIMES, one_line, plural, ratio, short_ratio
+from bench.report.words.formatting import MISSING, TIMES, one_line, ratio, short_ratio
 
 ABOUT_MODELS = (
     "A row is one comparison: samples/s over those of PyTorch in the same rounds, with the 95 % interval "

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from bench.config.choices import USER_TASK
+from bench.errors import plural
 from bench.machine.identity import number_words
-from bench.report.words.formatting import TIMES, one_line, plural
+from bench.report.words.formatting import TIMES, one_line
 from bench.results.column_arrays import ColumnArrays
 from bench.results.environment_cell import environment_entry, gpu_names, latest_environment, parse_environment
 from bench.statistics.intervals import STOPPED_CONFIDENCE

@@ -50,11 +50,6 @@ def ratio_and_interval(speedup: Speedup | None) -> str:
     return MISSING if speedup is None else str(speedup)
 
 
-def plural(count: object, noun: str, ending: str = "s") -> str:
-    """`1 launch`, `3 launches`."""
-    return f"{count} {noun}{'' if str(count) == '1' else ending}"
-
-
 def enumerated(words: Sequence[str]) -> str:
     """`a, b and c`."""
     *first, last = words or [""]

@@ -7,8 +7,9 @@ import pandas as pd
 
 from bench.config.backend import DEFAULT_REFERENCE
 from bench.config.choices import DEFAULT_BACKENDS
+from bench.errors import plural
 from bench.report.words import describe
-from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line, plural
+from bench.report.words.formatting import MOST_NAMED, TIMES, enumerated, one_line
 from bench.results.environment_cell import gpu_names, latest_environment
 from bench.statistics.table_values import (
     at_largest_batch,

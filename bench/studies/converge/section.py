@@ -1,8 +1,9 @@
 """What is said of the way to a target: a sentence after the verdicts, and a table on the page."""
 
+from bench.errors import plural
 from bench.report.content.blocks import Block, Bold, Column, Paragraph, table, text_column
 from bench.report.content.collection import ReportedComparison
-from bench.report.words.formatting import MISSING, number, one_line, plural, ratio_and_interval
+from bench.report.words.formatting import MISSING, number, one_line, ratio_and_interval
 from bench.statistics.intervals import Amount
 from bench.studies.converge.convergence import BackendConvergence, Convergence, find_convergence
 from bench.studies.converge.table import TABLE

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench.errors import UserError
+from bench.errors import UserError, plural
 from bench.report.content.collection import ReportedComparison
 from bench.report.content.models import choose_one_of_each_model
 from bench.report.content.pictures import Planned, ReportFigure, numbered
@@ -13,7 +13,7 @@ from bench.report.figures.picture_files import write_figure
 from bench.report.figures.rows import Bar, Row, RowChart, RowGroup, draw_rows, ends_of, ratio_limits
 from bench.report.figures.style import WIDTH, bar_entry, interval_entry, mark_entry
 from bench.report.words.describe import has_full_path, short_setting
-from bench.report.words.formatting import TIMES, as_sentence, one_line, plural, ratio_and_interval
+from bench.report.words.formatting import TIMES, as_sentence, one_line, ratio_and_interval
 from bench.statistics.intervals import Speedup
 from bench.statistics.summary import BackendSummary
 from bench.statistics.table_values import count_launches

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bench.errors import plural
 from bench.report.content.blocks import (
     Block,
     Bold,
@@ -18,7 +19,7 @@ from bench.report.content.blocks import (
     with_code,
 )
 from bench.report.content.shardings import SHARDINGS, name_sharding
-from bench.report.words.formatting import TIMES, enumerated, number, plural
+from bench.report.words.formatting import TIMES, enumerated, number
 from bench.studies.scale.check import CheckedBytes
 from bench.studies.scale.estimates import Estimate
 from bench.studies.scale.predict import Point, Prediction

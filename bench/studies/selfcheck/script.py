@@ -7,6 +7,6 @@ import sys
 from bench.launch.lifeline import AGENT_VARIABLE, die_with
 
 if __name__ == "__main__":
-    die_with(int(os.environ[AGENT_VARIABLE]))
+    die_with(int(os.environ[AGENT_VARIABLE]), "bench-rank")
     sys.argv = sys.argv[1:]
     runpy.run_path(sys.argv[0], run_name="__main__")

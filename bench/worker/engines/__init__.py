@@ -1,14 +1,11 @@
 """What executes the forward and backward pass: one module per engine, imported only by ranks that use it."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import torch
 
-from bench.config.engine_options import engine_variables
 from bench.worker import load_choice
 from bench.worker.workload import model as models
 
@@ -51,14 +48,8 @@ class TorchEngine(ABC):
         models.silence(model)
 
 
-def load(name: str, options: Mapping[str, Any]) -> ModuleType:
-    """The module of the engine called `name`, imported with the variables that its options mean."""
-    os.environ.update(engine_variables(name, options))
-    return load_choice("engines", name)
-
-
 def make(name: str, options: Mapping[str, Any] | None = None) -> TorchEngine:
-    """The engine called `name` with its options; it reads some of them from this process's environment."""
-    engine: TorchEngine = load(name, options or {}).Engine()
+    """The engine called `name`, with the options whose variables this process has (`engine_variables`)."""
+    engine: TorchEngine = load_choice("engines", name).Engine()
     engine.options = dict(options or {})
     return engine

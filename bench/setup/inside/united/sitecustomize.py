@@ -1,6 +1,5 @@
 """Compiles an extension's C++ sources as one: torch's headers, most of a compiler's work, are read once.
 
-And without names for a debugger, which take almost as long as all the rest.
 Python imports this file at its start wherever PYTHONPATH names its folder.
 """
 
@@ -24,12 +23,7 @@ class United(setuptools.Extension):
             first, *others = [f'#include "{source.name}"\n' for source in united]
             whole.write_text("".join([first, *again, *others]))
             sources = [str(whole), *(source for source in sources if Path(source) not in united)]
-        options = named.pop("extra_compile_args", None) or []
-        if isinstance(options, dict):  # those of nvcc stand beside them; of several -g… the last one counts
-            options["cxx"] = [*options.get("cxx", ()), "-g0"]
-        elif not any(source.endswith(".cu") for source in sources):
-            options = [*options, "-g0"]
-        super().__init__(name, sources, *more, extra_compile_args=options, **named)
+        super().__init__(name, sources, *more, **named)
 
 
 setuptools.Extension = United
