@@ -28,7 +28,7 @@ PARENT = "bench.worker.parent"  # the program of each
 CORES = os.sched_getaffinity(0)
 """All that this process may use at its start, before it leaves some to the ranks: imports run on any."""
 
-MOST_IDLE = 4  # parents without a running agent that `keep_parents` keeps: each has 400 MiB
+MOST_IDLE = 8  # parents without a running agent that `keep_parents` keeps; a fork shares 400 MiB with its own
 
 _parents: dict[object, "_Parent"] = {}
 """The parents that may fork more agents; the parent whose last agent ended most recently is the last."""
