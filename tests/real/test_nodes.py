@@ -144,7 +144,7 @@ def test_a_lost_node_ends_in_a_row_and_leaves_no_process(tmp_path: Path) -> None
         )
         told(coordinator, "launch 1/3, round 1/1: pytorch")
         ranks = descendants(node.pid)
-        assert {"bench-agent", "bench-rank"} < {name_of(pid) for pid in ranks}
+        assert {"bench-parent", "bench-rank"} < {name_of(pid) for pid in ranks}
         time.sleep(0.5)
         node.kill()
         assert "was lost during block" in told(coordinator, "pytorch, launch 1/3: crashed: node 1")

@@ -15,10 +15,13 @@ from bench.results.columns import COLUMNS
 from bench.setup.checkout import ROOT
 from tests.support.comparisons import cells_of
 from tests.support.configs import TINY_MODEL
-from tests.support.processes import alive, descendants, gone, name_of
+from tests.support.processes import alive, children, descendants, gone, name_of
 
 SECONDS_TO_END = 120.0
 """After the kill of a coordinator, or after its end: a process that is left then stays for good."""
+
+
+RANK = "bench-rank"  # the name of a process that trains
 
 
 class Wrong(Exception):
@@ -196,7 +199,10 @@ def of_kind(kind: str, coordinator: int) -> list[int]:
     """The coordinator, its agents or their ranks."""
     if kind == "coordinator":
         return [coordinator]
-    return [pid for pid in descendants(coordinator) if name_of(pid) == f"bench-{kind}"]
+    everybody = descendants(coordinator)
+    if kind == "rank":
+        return [pid for pid in everybody if name_of(pid) == RANK]
+    return [pid for pid in everybody if RANK in map(name_of, children(pid))]  # which torch names anew
 
 
 def wait_until_gone(pids: set[int]) -> None:
