@@ -23,12 +23,12 @@ from bench.launch.channel import SOCKET_VARIABLE, TOKEN_VARIABLE
 OF_ONE_GROUP: tuple[str, ...] = (SOCKET_VARIABLE, TOKEN_VARIABLE, "TMPDIR")
 """Variables that no import reads; groups that differ in any other share no parent."""
 
-PARENT = "bench.worker.parent"  # the program of each
+PARENT = "bench.worker.parent"  # the program of those that are not forked
 
 CORES = os.sched_getaffinity(0)
 """All that this process may use at its start, before it leaves some to the ranks: imports run on any."""
 
-MOST_IDLE = 8  # parents without a running agent that `keep_parents` keeps; a fork shares 400 MiB with its own
+MOST_IDLE = 8  # parents without a running agent that `keep_parents` keeps: 400 MiB, which their forks share
 
 _parents: dict[object, "_Parent"] = {}
 """The parents that may fork more agents; the parent whose last agent ended most recently is the last."""
@@ -136,9 +136,9 @@ class Agent:
     """Torch elastic's agent of one group; has the needed methods of `subprocess.Popen`.
 
     Starts on construction, or raises OSError. Of ranks that are forked in place of torchrun's program there
-    is a `spec`, and the `architecture` of their model in transformers' words; its parent has the `imports`
-    of `bench.worker`. With a `module` its `main` runs in place of torchrun's; with `orders` it is a parent,
-    which imports that of `bench.worker`.
+    is a `spec`, and the `architecture` of their model in transformers' words. Its parent has imported the
+    `imports`, modules of `bench.worker`. With a `module` its `main` runs in place of torchrun's; with
+    `orders` it is such a parent, and imports its `module`.
     """
 
     def __init__(
@@ -201,9 +201,8 @@ class Agent:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None and not self._pid and self._parent.agents == 1:
-            self._parent.process.send_signal(
-                signal.SIGKILL
-            )  # it still imports, and for this agent alone: that may take seconds
+            # It still imports, and for this agent alone: that may take seconds.
+            self._parent.process.send_signal(signal.SIGKILL)
         elif self.returncode is None and self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)

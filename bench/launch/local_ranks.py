@@ -182,9 +182,8 @@ def architecture_of(model: Model) -> str:
 
 
 def imports_of(spec: WorkerSpec) -> list[str]:
-    """Modules of `bench.worker` that are imported before ranks are forked, once for all groups of a launch.
+    """Modules of `bench.worker` to import before ranks are forked; no loops: Trainer starts a thread.
 
-    None with a GPU, which DeepSpeed and ONNX Runtime use at once (CUDA survives no fork), and no loops:
-    transformers' Trainer starts a thread.
+    None with a GPU, which DeepSpeed and ONNX Runtime use at once: CUDA survives no fork.
     """
     return [f"engines.{spec.engine}", f"sharding.{spec.sharding}"] if spec.device == "cpu" else []

@@ -1,7 +1,6 @@
 """The arithmetic of one block: its counts, seconds and bytes become the figures of a row."""
 
 from collections.abc import Iterable, Sequence
-from statistics import fmean
 from typing import TypeVar
 
 import numpy as np
@@ -16,10 +15,15 @@ def samples_per_s(steps: Number, global_batch: Number, seconds: Number) -> Numbe
     return steps * global_batch / seconds
 
 
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean of at least one value."""
+    return sum(values) / len(values)
+
+
 def mean_of_known(values: Iterable[float | None]) -> float | None:
     """The mean of the values that are not None; None without any."""
     known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    return mean(known) if known else None
 
 
 def sum_of_all(values: Sequence[float | None]) -> float | None:

@@ -20,6 +20,7 @@ from bench.measure.stages.judging import (
     check_parity,
     check_tensors,
     judge_tensors,
+    mean_over_ranks,
 )
 
 REFERENCE = [10.0, 9.9, 9.5, 9.4]
@@ -99,6 +100,12 @@ def test_a_loss_that_does_not_follow_has_diverged(losses: list[float], why: str)
     with pytest.raises(LaunchFailed, match=why) as caught:
         check_losses(losses, REFERENCE, 0.01)
     assert caught.value.status == "diverged"
+
+
+def test_ranks_that_overflow_to_either_side_have_diverged() -> None:
+    losses = mean_over_ranks([[10.0, 9.9, math.inf, 9.4], [10.0, 9.9, -math.inf, 9.4]])
+    with pytest.raises(LaunchFailed, match="not finite"):
+        check_losses(list(losses), REFERENCE, 0.01)
 
 
 @pytest.mark.parametrize("losses", [[2.0, 3.0, 2.0, 3.0], [2.0, 3.0, 2.0], REFERENCE[::-1]])

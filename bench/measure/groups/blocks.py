@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from bench.errors import LaunchFailed
@@ -212,7 +211,7 @@ class BlockTimer:
         losses = [answer.losses for answer in answers if isinstance(answer, BlockTimed)]
         if name and losses:
             steps = zip(*losses, strict=True)
-            self.losses.setdefault(name, []).extend(map(fmean, steps))
+            self.losses.setdefault(name, []).extend(map(arithmetic.mean, steps))
         return answers
 
     def _figures(self, answers: Sequence[PhaseFigures]) -> dict[str, Any]:

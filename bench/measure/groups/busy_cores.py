@@ -52,21 +52,20 @@ class QuietCores:
 
 def describe_repeats(records: Mapping[str, Record], competitors: Iterable[Competitor]) -> list[str]:
     """What was measured again in a launch, and why: for all backends together where others disturbed them."""
-    lines, by_others, lost = [], 0, 0
+    lines, foreign, lost = [], 0, 0
     for name, record in records.items():
         if record.status == "ok":  # rounds of a launch that came to its end, however often they were measured
             last = _contaminations(record, repeated=False)
             lost += sum(each.cause == OTHER_PROCESSES for each in last)
         again = _contaminations(record, repeated=True)
         otherwise = [contamination for contamination in again if contamination.cause != OTHER_PROCESSES]
-        by_others += len(again) - len(otherwise)
+        foreign += len(again) - len(otherwise)
         if otherwise:
             lines.append(f"{name}: {plural(len(otherwise), 'block')} measured again: {otherwise[-1]}")
-    if by_others:
+    if foreign:
         largest = {each.pid: each for each in sorted(competitors, key=lambda each: each.cores)}
         who = describe_competitors(sorted(largest.values(), key=lambda each: -each.cores)[:MOST_NAMED])
-        blocks = plural(by_others, "block")
-        lines.append(f"{blocks} measured again, since other processes had the cores: {who}")
+        lines.append(f"{plural(foreign, 'block')} measured again, since other processes had the cores: {who}")
     if lost:
         disturbed = f"{plural(lost, 'block')} that other processes disturbed"
         lines.append(f"{disturbed} not measured again, since measure.repeats allows no more")

@@ -4,12 +4,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from statistics import fmean
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
+
+from bench.results import arithmetic
 
 
 class BarBelowText(Progress):
@@ -116,7 +117,7 @@ class ProgressBar:
 
     def seconds_of(self, things: Mapping[str, int]) -> float | None:
         """How long these counts of things, by kind, take; None if a kind was neither seen nor guessed."""
-        seen = {kind: fmean(durations) for kind, durations in self._durations.items() if durations}
+        seen = {kind: arithmetic.mean(durations) for kind, durations in self._durations.items() if durations}
         each = self._guesses | seen
         counted = {kind: count for kind, count in things.items() if count}
         if not counted.keys() <= each.keys():

@@ -4,11 +4,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from bench.errors import LaunchFailed
 from bench.launch.messages import BUFFER, GRADIENTS, WEIGHT_UPDATE, ExpectedTensor
 from bench.measure.plan.plans import Tolerances
+from bench.results import arithmetic
 from bench.results.records import TensorVerdict
 
 NOISE_MULTIPLE, LATER_MULTIPLE = 100.0, 20.0
@@ -86,7 +86,7 @@ class Trajectory:
 
 def mean_over_ranks(figures: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """The mean over the ranks of a figure of every step; one sequence of steps for each rank."""
-    return tuple(map(fmean, zip(*figures, strict=True)))
+    return tuple(map(arithmetic.mean, zip(*figures, strict=True)))
 
 
 def check_parity(

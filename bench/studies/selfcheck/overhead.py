@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from bench.measure.plan.cores import leaving_the_ranks_cores
 from bench.measure.plan.plans import timed
 from bench.measure.plan.preflight import check_machine, check_packages
 from bench.measure.record.progress import ProgressBar
+from bench.results import arithmetic
 from bench.statistics import intervals
 from bench.studies.selfcheck.bare_loop_ranks import BareLoop
 
@@ -58,7 +58,7 @@ def _compare_loops(overrides: Sequence[str], out: Path | None) -> int:
         out.parent.mkdir(parents=True, exist_ok=True)
         seconds.to_csv(out, index=False)
     ratio = cost_of_harness(seconds)
-    sides = [f"{name} {fmean(seconds[name]):.4f} s per block" for name in ("harness", "bare")]
+    sides = [f"{name} {arithmetic.mean(list(seconds[name])):.4f} s per block" for name in ("harness", "bare")]
     print(f"mean of {len(seconds)} blocks of {seconds['steps'].iloc[0]} steps: {', '.join(sides)}")
     print(f"ratio {ratio}")
     return 0 if ALLOWED[0] <= ratio.ratio <= ALLOWED[1] else 1
